@@ -67,9 +67,15 @@ inline constexpr OpRow kLayers[] = {
      pointwise, infer_adaptive_pool},
     {"aten._adaptive_avg_pool2d.default", "(Tensor self, SymInt[2] output_size) -> Tensor",
      pointwise, infer_adaptive_pool},
+    {"aten.adaptive_avg_pool3d.default", "(Tensor self, SymInt[3] output_size) -> Tensor",
+     pointwise, infer_adaptive_pool},
+    {"aten._adaptive_avg_pool3d.default", "(Tensor self, SymInt[3] output_size) -> Tensor",
+     pointwise, infer_adaptive_pool},
     {"aten.adaptive_max_pool1d.default", "(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
      pointwise, infer_adaptive_pool},
     {"aten.adaptive_max_pool2d.default", "(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+     pointwise, infer_adaptive_pool},
+    {"aten.adaptive_max_pool3d.default", "(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
      pointwise, infer_adaptive_pool},
     {"aten.upsample_nearest1d.vec",
      "(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
@@ -130,6 +136,9 @@ inline constexpr OpRow kLayers[] = {
     {"aten.conv_transpose2d.input",
      "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] "
      "output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv_transpose3d.input",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] "
+     "output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor", pointwise, infer_convolution},
     {"aten.group_norm.default",
      "(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) "
      "-> Tensor", pointwise, infer_group_norm},

@@ -8,7 +8,7 @@ namespace qcg {
 
 // shapes/library.cpp
 ShapeRule infer_norm_of_axes, infer_cosine_similarity, infer_pairwise_distance, infer_distances, infer_patches,
-    infer_patch_sums, infer_median, infer_kth_value, infer_quantile, infer_searchsorted;
+    infer_patch_sums, infer_unpool, infer_median, infer_kth_value, infer_quantile, infer_searchsorted;
 // shapes/constant.cpp
 ShapeRule infer_scatter, infer_index_copy;
 // shapes/arrangements.cpp
@@ -55,6 +55,11 @@ inline constexpr OpRow kLibrary[] = {
     {"aten.col2im.default",
      "(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
      pointwise, infer_patch_sums},
+    {"aten.max_unpool2d.default", "(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+     pointwise, infer_unpool},
+    {"aten.max_unpool3d.default",
+     "(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+     pointwise, infer_unpool},
     {"aten.median.default", "(Tensor self) -> Tensor", pointwise, infer_median},
     {"aten.median.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", pointwise, infer_median},
     {"aten.kthvalue.default", "(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor, Tensor)",

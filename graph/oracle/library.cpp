@@ -145,6 +145,22 @@ Result<Tensors> run_patch_sums(const RefContext& c) {
   return Tensors{make_doubles(shape, std::move(out))};
 }
 
+Result<Tensors> run_unpool(const RefContext& c) {
+  const std::vector<double> x = read_doubles(c.tensor("self").data);
+  const std::vector<int64_t> positions = read_ints(c.tensor("indices").data);
+  const Sizes shape = c.sizes(0);
+  const auto spatial = c.node.arg("output_size").get<std::vector<Dim>>()->size();
+  const size_t plane = static_cast<size_t>(count_of(std::span(shape).last(spatial)));
+  std::vector<double> out(static_cast<size_t>(count_of(shape)));
+  const size_t each = plane == 0 ? 1 : std::max<size_t>(x.size() / std::max<size_t>(out.size() / plane, 1), 1);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (positions[i] < 0 || positions[i] >= static_cast<int64_t>(plane))
+      return Error::bad_input(c.node.where, "a position outside of the axes", "unpool the indices that a pool found");
+    out[i / each * plane + static_cast<size_t>(positions[i])] = x[i];
+  }
+  return Tensors{store_results(c.dtype(0), shape, std::move(out))};
+}
+
 // The elements of each line along `dim`, or of all of self, with their order: NaN is the greatest.
 struct OrderedLine {
   std::vector<double> elements;
@@ -433,6 +449,8 @@ constexpr RefRow kLibraryRules[] = {
     {"aten._euclidean_dist.default", run_distances},
     {"aten.im2col.default", run_patches},
     {"aten.col2im.default", run_patch_sums},
+    {"aten.max_unpool2d.default", run_unpool},
+    {"aten.max_unpool3d.default", run_unpool},
     {"aten.median.default", run_element_at},
     {"aten.median.dim", run_element_at},
     {"aten.kthvalue.default", run_element_at},

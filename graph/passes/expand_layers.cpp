@@ -61,9 +61,10 @@ class LayerExpander : OpEmitter {
     like_ = graph_.nodes[id];
     error_ = {};
     if (const ChannelLayer* layer = find_channel_layer(like_.op)) {
-      QCG_CHECK(check_readers(*layer));
       const Last x = channels_last(*like_.args[0].get<ValueId>(), count_spatial({graph_, like_}));
-      give_first_axes({layer->write(*this, graph_, like_, x.value), x.spatial});
+      const bool reads_positions = layer->positions && readers_.uses()[like_.outputs[1]] > 0;
+      give_first_axes({layer->write(*this, graph_, like_, x.value), x.spatial}, 0);
+      if (reads_positions) give_first_axes({layer->positions(*this, graph_, like_, x.value), x.spatial}, 1);
     } else if (is_recurrence(like_)) {
       give(write_recurrence(*this, graph_, like_));
     } else if (is_einsum(like_.op)) {
@@ -78,12 +79,6 @@ class LayerExpander : OpEmitter {
     ++context_.report.fired;
     ++context_.report.counters[like_.op->name];
     return std::move(error_);
-  }
-
-  Status check_readers(const ChannelLayer& layer) const {
-    if (!layer.first_output_alone || readers_.uses()[like_.outputs[1]] == 0) return {};
-    return Error::unsupported(like_.where, "the indices of " + like_.op->name + " are used, but have no kernel",
-                              "pool without return_indices, or find the indices outside of the graph");
   }
 
   // Axes [batch, C, axes…] as [batch, axes…, C], and back.
@@ -112,12 +107,12 @@ class LayerExpander : OpEmitter {
       if (error_.ok()) readers_.replace(like_.outputs[i], result);
     }
   }
-  void give_first_axes(Last y) {
+  void give_first_axes(Last y, size_t output = 0) {
     if (!error_.ok()) return;
-    y.value = to(y.value, graph_.value(like_.outputs[0]).dtype);
+    y.value = to(y.value, graph_.value(like_.outputs[output]).dtype);
     const ValueId first = permute(y.value, y.spatial, false);
     if (!error_.ok()) return;
-    readers_.replace(like_.outputs[0], first);
+    readers_.replace(like_.outputs[output], first);
     last_[first] = y;
   }
 

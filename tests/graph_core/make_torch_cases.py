@@ -1396,6 +1396,34 @@ def fourier_transforms():
     case("aten._fft_r2c.default", normal(2, 70, dtype=torch.float64), [1], 0, True)
 
 
+def positions_of_pools():
+    own = torch.Generator().manual_seed(59)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    few = lambda *shape: torch.randint(-2, 3, shape, generator=own).float()  # many are equal
+    case("aten.max_pool1d_with_indices.default", few(2, 3, 9), [3], [2], [1])
+    case("aten.max_pool1d_with_indices.default", normal(3, 9), [2])
+    case("aten.max_pool2d_with_indices.default", few(2, 3, 7, 6), [3, 3], [2, 2], [1, 1])
+    case("aten.max_pool2d_with_indices.default", few(1, 2, 9, 10), [3, 2], [2, 1], [1, 1], [2, 3])
+    case("aten.max_pool2d_with_indices.default", normal(2, 3, 7, 6), [2, 3], [], [0, 0], [1, 1], True)
+    case("aten.max_pool2d_with_indices.default", torch.full((1, 1, 5, 4), -math.inf), [3, 3], [2, 2], [1, 1], [2, 1])
+    case("aten.max_pool2d_with_indices.default", normal(2, 6, 6, dtype=torch.bfloat16), [2, 2])
+    case("aten.max_pool3d_with_indices.default", few(1, 2, 4, 5, 6), [2, 3, 2], [2, 2, 1], [1, 1, 0])
+    case("aten.adaptive_max_pool1d.default", few(2, 3, 10), [4])
+    case("aten.adaptive_max_pool2d.default", few(2, 3, 7, 6), [3, 4])
+    case("aten.adaptive_max_pool2d.default", normal(3, 6, 8), [3, 1])
+    case("aten.adaptive_max_pool3d.default", few(1, 2, 4, 5, 6), [2, 3, 4])
+    for op in ("adaptive_avg_pool3d", "_adaptive_avg_pool3d"):
+        case(f"aten.{op}.default", normal(2, 3, 4, 5, 6), [2, 3, 1])
+    x, at = torch.nn.functional.max_pool2d(normal(2, 3, 6, 8), 2, return_indices=True)
+    case("aten.max_unpool2d.default", x, at, [6, 8])
+    case("aten.max_unpool2d.default", x[0], at[0], [7, 8])
+    x, at = torch.nn.functional.max_pool3d(normal(2, 4, 6, 4), (2, 3, 2), return_indices=True)
+    case("aten.max_unpool3d.default", x.half(), at, [4, 6, 4], [2, 3, 2], [0, 0, 0])
+    w = normal(3, 4, 2, 3, 2)
+    case("aten.conv_transpose3d.input", normal(2, 3, 3, 2, 4), w, normal(4), [2, 1, 2], [1, 0, 0], [1, 0, 1])
+    case("aten.conv_transpose3d.input", normal(4, 3, 2, 4), normal(4, 2, 2, 2, 2), None, [2, 2, 2], [0, 0, 0], [0, 0, 0], 2)
+
+
 products()
 moves()
 pointwise()
@@ -1444,3 +1472,4 @@ combinations_at_positions()
 diagonals_and_angles()
 fourier_transforms()
 rests_and_special_functions()
+positions_of_pools()

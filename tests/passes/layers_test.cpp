@@ -109,6 +109,21 @@ graph(%x: f32[s0, 2, s1, 5], %y: f32[s0, 2, 7, s1]) {
   passed(before, 1);
 }
 
+TEST_CASE("windows say where their largest elements are, over axes whose sizes are known only at run time") {
+  Graph before = parse(R"(symbol s0 in [1, 4]
+symbol s1 in [3, 12]
+graph(%x: f32[s0, 2, 2*s1, 7], %y: f32[2, s1, 9]) {
+  %a, %b = aten.max_pool2d_with_indices.default(%x, [3, 2], [1, 2], [1, 1], [2, 3]) : f32[s0, 2, 2*s1-2, 3], i64[s0, 2, 2*s1-2, 3]
+  %c, %d = aten.adaptive_max_pool2d.default(%x, [2, 3]) : f32[s0, 2, 2, 3], i64[s0, 2, 2, 3]
+  %e, %f = aten.max_pool2d_with_indices.default(%y, [3, 3], [1, 1], [1, 1]) : f32[2, s1, 9], i64[2, s1, 9]
+  %g = aten.max_unpool2d.default(%c, %d, [2*s1, 7]) : f32[s0, 2, 2*s1, 7]
+  return %a, %b, %c, %d, %f, %g
+}
+)");
+  bind_random(before, 1);
+  passed(before, 1);
+}
+
 TEST_CASE("layers that have no kernel are refused, with what to do") {
   const auto refusal = [](const std::string& signature, const std::string& call, const std::string& type) {
     const std::string results = type.find("], ") < type.size() ? "%y, %at" : "%y";
@@ -144,10 +159,9 @@ TEST_CASE("layers that have no kernel are refused, with what to do") {
   }
   const std::string far = refusal("graph(%x: f32[s0, 3]) {\n", "aten.roll.default(%x, [2], [0])", "f32[s0, 3]");
   CHECK_MESSAGE(far.find("a shift of 2, which may be more than the axis of s0") < far.size(), far);
-  const std::string indices =
-      refusal("graph(%x: f32[2, 4, 8, 8]) {\n", "aten.max_pool2d_with_indices.default(%x, [2, 2])",
-              "f32[2, 4, 4, 4], i64[2, 4, 4, 4]");
-  CHECK_MESSAGE(indices.find("the indices of aten.max_pool2d_with_indices.default are used") < indices.size(), indices);
+  const std::string indices = refusal("graph(%x: f32[2, 4, 8, 8], %i: i64[2, 4, 8, 4]) {\n",
+                                      "aten.max_unpool2d.default(%x, %i, [16, 16])", "f32[2, 4, 16, 16]");
+  CHECK_MESSAGE(indices.find("i64[2, 4, 8, 4] is no position for each of f32[2, 4, 8, 8]") < indices.size(), indices);
   const std::string up =
       refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten.max_pool2d.default(%x, [1, 1], [2, 2], [0, 0], [1, 1], true)",
               "f32[2, 4, s0, 4]");

@@ -40,8 +40,7 @@ bool is_tried(const Graph& graph) {
 
 // Of these the first result alone has a kernel.
 bool is_read_in_part(const Node& node) {
-  const bool has_indices = node.op->outputs == 2 && node.op->name.find("pool") != std::string::npos;
-  return has_indices || node.op->name.starts_with("aten._scaled_dot_product_") ||
+  return node.op->name.starts_with("aten._scaled_dot_product_") ||
          node.op->name == "aten._native_batch_norm_legit_no_training.default";
 }
 

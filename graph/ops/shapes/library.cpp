@@ -138,6 +138,21 @@ Result<Types> infer_patch_sums(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
+// Elements [batch, C, axes…], or without a batch, at positions of larger axes.
+Result<Types> infer_unpool(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &indices = a.tensor("indices");
+  const std::vector<Dim> sizes = a.dims("output_size");
+  const size_t spatial = a.node.op->name.find("3d") == std::string::npos ? 2 : 3, rank = self.shape.size();
+  if (rank != spatial + 1 && rank != spatial + 2)
+    return a.fail("self", fmt::format("expected channels and {} more axes, got {}", spatial, describe(self)));
+  if (indices.dtype != DType::i64 || indices.shape != self.shape)
+    return a.fail("indices", fmt::format("{} is no position for each of {}", describe(indices), describe(self)));
+  if (sizes.size() != spatial) return a.fail("output_size", fmt::format("expected {} sizes", spatial));
+  Shape shape(self.shape.begin(), self.shape.end() - static_cast<std::ptrdiff_t>(spatial));
+  shape.insert(shape.end(), sizes.begin(), sizes.end());
+  return one(self.dtype, std::move(shape));
+}
+
 // The axis `dim`, or all elements where none is given.
 static Result<Dim> ordered_size(const OpArgs& a) {
   const Shape& shape = a.tensor("self").shape;

@@ -3,7 +3,7 @@
 // Why here: expand_layers.cpp walks the graph and decides in which order axes lie; these say what a layer computes.
 //
 //   convolution      windows of x as rows, times the weight as a matrix; a product per group if there are several
-//   pools            windows of x, their maximum or mean
+//   pools            windows of x, their maximum or mean; where the maximum is, from look-ups of the windows
 //   interpolations   look-ups of x at constant positions, times their shares
 //   samples          look-ups of x at positions that the graph computes, times their shares
 //   lstm, gru, rnn   a linear of all steps, then per step a linear of the state and pointwise operations
@@ -18,12 +18,16 @@ struct ChannelLayer {
   Op op;
   // A bad node leaves its error in the emitter.
   ValueId (*write)(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
-  bool first_output_alone = false;  // the indices have no kernel: nobody may read them
+  // The second output, the positions of the first; written where somebody reads it.
+  ValueId (*positions)(OpEmitter& e, Graph& graph, const Node& node, ValueId x) = nullptr;
 };
 const ChannelLayer* find_channel_layer(Op op);  // nullptr: none of these
 
 // Upsampling and downsampling, as a row of the above.
 ValueId write_interpolation(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
+
+// Where the largest elements of a pool are.
+ValueId write_pool_positions(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
 
 // Samples of an image at computed places, and the places of an affine transform: one value.
 std::vector<ValueId> write_grid_sample(OpEmitter& e, const Graph& graph, const Node& node);

@@ -7,6 +7,7 @@
 //   cosine_similarity, pairwise_distance   norms of both, or of their difference
 //   cdist                      norms of differences; of many rows a product
 //   im2col, col2im             windows; a sum at their positions
+//   max_unpool                 a write at positions
 //   median, kthvalue, quantile   an order along an axis, and what stands at places of it
 //   searchsorted, bucketize    how many comparisons hold
 //   parts, stacks, diagonals   slices, cats, views, a mask

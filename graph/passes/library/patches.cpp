@@ -1,4 +1,4 @@
-// Patches of images as columns, and back.
+// Patches of images as columns, and back; elements at the positions that a pool found.
 #include "graph/ops/infer.h"
 #include "graph/passes/library/library.h"
 
@@ -76,7 +76,24 @@ Values write_patch_sums(OpEmitter& e, const Graph& graph, const Node& node) {
   return {y};
 }
 
+// Zeros, but for what stands at the positions.
+Values write_unpool(OpEmitter& e, const Graph& graph, const Node& node) {
+  const auto sizes = *node.arg("output_size").get<std::vector<Dim>>();
+  const Shape shape = graph.value(node.tensor("self")).shape;
+  const auto lead = shape.end() - static_cast<std::ptrdiff_t>(sizes.size());
+  const Dim planes = product(Shape(shape.begin(), lead)), each = product(Shape(lead, shape.end()));
+  const ValueId nothing = e.op("aten.full.default", {{"size", Shape{planes, product(sizes)}},
+                                                     {"fill_value", Dim(0)},
+                                                     {"dtype", graph.value(node.tensor("self")).dtype}});
+  return {e.op("aten.scatter.src", {{"self", nothing},
+                                    {"dim", Dim(1)},
+                                    {"index", e.reshape(node.tensor("indices"), {planes, each})},
+                                    {"src", e.reshape(node.tensor("self"), {planes, each})}})};
+}
+
 constexpr LibraryOp kPatchOps[] = {
+    {"aten.max_unpool2d.default", write_unpool},
+    {"aten.max_unpool3d.default", write_unpool},
     {"aten.im2col.default", write_patches},
     {"aten.col2im.default", write_patch_sums},
 };
