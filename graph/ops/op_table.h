@@ -25,6 +25,7 @@
 #include "graph/ops/rows_functions.h"
 #include "graph/ops/rows_layers.h"
 #include "graph/ops/rows_library.h"
+#include "graph/ops/rows_losses.h"
 #include "graph/ops/rows_own.h"
 #include "graph/ops/rows_pointwise.h"
 #include "graph/ops/rows_products.h"
@@ -46,7 +47,7 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
 
 inline constexpr auto kOpRows =
     join_rows(rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise, rows::kFunctions, rows::kComposed,
-              rows::kLayers, rows::kLibrary, rows::kFourier, rows::kConstant, rows::kOwn);
+              rows::kLayers, rows::kLibrary, rows::kFourier, rows::kLosses, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

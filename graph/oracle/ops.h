@@ -157,6 +157,7 @@ std::span<const RefRow> reference_groups();
 std::span<const RefRow> reference_writes();
 std::span<const RefRow> reference_rows();
 std::span<const RefRow> reference_fourier();
+std::span<const RefRow> reference_losses();
 
 // y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].
 std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w);

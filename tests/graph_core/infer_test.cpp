@@ -173,6 +173,15 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   rows("in0", "-", "0", "3, 4", "'operands'");
   rows("in1", "-", "0", "2, 1", "'shape'");
   rows("in1", "-", "0", "2, 4", "[2, 1]");  // one value per row
+  refused("%x: f32[3, 5], %t: i64[5]", "%y = aten.nll_loss_nd.default(%x, %t) : f32[]",
+          "no class for each of f32[3, 5]");
+  refused("%x: f32[3, 5], %t: i64[3], %w: f32[3]", "%y = aten.cross_entropy_loss.default(%x, %t, %w) : f32[]",
+          "f32[3] is not one float for each of 5 classes");
+  refused("%x: f32[3, 5], %t: f32[4]", "%y = aten.mse_loss.default(%x, %t) : f32[]", "f32[4] does not broadcast");
+  refused("%x: f32[3, 5]", "%y = aten.mse_loss.default(%x, %x, 3) : f32[]", "'reduction'");
+  refused("%x: f32[3, 5], %t: i64[3]", "%y = aten.multi_margin_loss.default(%x, %t, 3) : f32[]", "expected 1 or 2");
+  refused("%x: f32[3, 5], %t: f32[2]", "%y = aten.cosine_embedding_loss.default(%x, %x, %t) : f32[]",
+          "f32[2] is not one for each row of f32[3, 5]");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
 }
 

@@ -16,3 +16,15 @@ TEST_CASE("compiled indices of pools, and what takes them, give what torch gives
   const int checked = check_cases(is_one_of(kOps), 2);
   CHECK(checked > 6);
 }
+
+TEST_CASE("compiled losses give what torch gives") {
+  constexpr Op kOps[] = {"aten.smooth_l1_loss.default",        "aten.huber_loss.default",
+                         "aten.poisson_nll_loss.default",      "aten.kl_div.default",
+                         "aten.binary_cross_entropy.default",  "aten.binary_cross_entropy_with_logits.default",
+                         "aten.cosine_embedding_loss.default", "aten.triplet_margin_loss.default",
+                         "aten.multi_margin_loss.default",     "aten.multilabel_margin_loss.default",
+                         "aten.nll_loss_nd.default",           "aten.nll_loss2d.default",
+                         "aten.cross_entropy_loss.default"};
+  const int checked = check_cases(is_one_of(kOps), 3);
+  CHECK(checked > 12);
+}

@@ -12,6 +12,7 @@
 //   searchsorted, bucketize    how many comparisons hold
 //   parts, stacks, diagonals   slices, cats, views, a mask
 //   var_mean, aminmax          two ops
+//   losses                     pointwise ops, sums over rows, look-ups of classes
 //   Fourier transforms         products with matrices of cosines and sines
 //   scatter_reduce, index_reduce   writes that combine (qcg.combine_at); a mean is a sum by a count
 #pragma once
@@ -35,5 +36,6 @@ std::span<const LibraryOp> library_orders();
 std::span<const LibraryOp> library_arrangements();
 std::span<const LibraryOp> library_writes();
 std::span<const LibraryOp> library_fourier();
+std::span<const LibraryOp> library_losses();
 
 }  // namespace qcg
