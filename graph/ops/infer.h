@@ -119,6 +119,29 @@ std::pair<int64_t, int64_t> columns_of_triangle(const Node& indices, int64_t row
 // What a stack of several tensors joins: their shapes then, and the axis.
 std::pair<std::vector<Shape>, size_t> parts_of_stack(const Graph& graph, const Node& node);
 
+// An axis in [-rank, rank), which was checked, as one in [0, rank).
+inline size_t axis_at(const Dim& d, size_t rank) {
+  return static_cast<size_t>(d.constant() < 0 ? d.constant() + static_cast<int64_t>(rank) : d.constant());
+}
+
+// The axis that a split cuts: `dim`, or the one that its name means.
+size_t axis_of_parts(const Graph& graph, const Node& node);
+
+// The axes of self in the order in which movedim leaves them; precondition: the node was checked.
+std::vector<size_t> order_of_moved_axes(const Node& node, size_t rank);
+
+// The diagonal that `offset` names of an axis of rows and one of columns: where it begins, and how long it is; nullopt:
+// that is known only at run time.
+struct Diagonal {
+  int64_t row = 0, column = 0;
+  Dim size;
+};
+std::optional<Diagonal> diagonal_of(const Dim& rows, const Dim& columns, int64_t offset,
+                                    std::span<const Symbol> symbols);
+
+// Every choice of r of n positions in ascending order, with repetitions if `repeated`: r numbers each.
+std::vector<int64_t> combinations_of(int64_t n, int64_t r, bool repeated);
+
 // Whether a batch_norm normalizes with the statistics of its input, of which it has no others.
 bool is_of_batch(const Node& batch_norm);
 

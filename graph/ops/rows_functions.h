@@ -19,6 +19,9 @@ namespace rows {
 inline constexpr std::string_view kErfc =
      "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
      "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))";
+inline constexpr std::string_view kRoundDecimals =
+     "div(mul(round_even(div(mul(self, ten_to(decimals)), ten_to(times(decimals, -1)))), "
+     "ten_to(times(decimals, -1))), ten_to(decimals))";
 inline constexpr std::string_view kAtan2 =
      "mul(where(max(gt(0, self), gt(0, div(1, self))), -1, 1), abs(sub(where(max(gt(0, other), gt(0, div(1, other))), "
      "3.1415926535897932385, 0), where(eq(abs(self), abs(other)), where(eq(self, 0), 0, 0.78539816339744830962), "
@@ -109,8 +112,9 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.rad2deg.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "mul(self, 57.295779513082320877)"},
     {"aten.round.decimals", "(Tensor self, *, int decimals) -> Tensor",
-     pointwise, infer_activation, "div(mul(round_even(div(mul(self, ten_to(decimals)), ten_to(times(decimals, -1)))), "
-     "ten_to(times(decimals, -1))), ten_to(decimals))"},
+     pointwise, infer_activation, kRoundDecimals},
+    {"aten.special_round.default", "(Tensor self, *, int decimals=0) -> Tensor",
+     pointwise, infer_activation, kRoundDecimals},
     {"aten.special_entr.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "where(gt(self, 0), neg(mul(self, log(self))), where(gt(0, self), -inf, self))"},
     {"aten.float_power.Tensor_Scalar", "(Tensor self, Scalar exponent) -> Tensor",
@@ -124,6 +128,16 @@ inline constexpr OpRow kFunctions[] = {
      "other))))))"},
     {"aten.xlogy.Tensor", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+    {"aten.xlogy.Scalar_Other", "(Tensor self, Scalar other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+    {"aten.xlogy.Scalar_Self", "(Scalar self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+    {"aten.special_xlog1py.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
+    {"aten.special_xlog1py.other_scalar", "(Tensor self, Scalar other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
+    {"aten.special_xlog1py.self_scalar", "(Scalar self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
     {"aten.heaviside.default", "(Tensor self, Tensor values) -> Tensor",
      pointwise, infer_heaviside, "where(eq(self, 0), values, gt(self, 0))"},
     {"aten.true_divide.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",

@@ -69,6 +69,8 @@ inline constexpr OpRow kPointwise[] = {
      pointwise, infer_clamp_min, "max(self, min)", in_place},
     {"aten.clamp_max.default", "(Tensor self, Scalar max) -> Tensor",
      pointwise, infer_clamp_max, "min(self, max)", in_place},
+    {"aten.clamp_min.Tensor", "(Tensor self, Tensor min) -> Tensor", pointwise, infer_clamp_min, "max(self, min)"},
+    {"aten.clamp_max.Tensor", "(Tensor self, Tensor max) -> Tensor", pointwise, infer_clamp_max, "min(self, max)"},
     {"aten.log_sigmoid.default", "(Tensor self) -> Tensor",
      pointwise, infer_activation, "sub(min(self, 0), log1p(exp(neg(abs(self)))))"},
     {"aten.leaky_relu.default", "(Tensor self, Scalar negative_slope=0.01) -> Tensor",

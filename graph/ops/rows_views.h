@@ -42,6 +42,8 @@ inline constexpr OpRow kViews[] = {
     {"aten.lift_fresh_copy.default", "(Tensor self) -> Tensor", copy, infer_same},
     {"aten.dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
     {"aten.feature_dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
+    {"aten.alpha_dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
+    {"aten.feature_alpha_dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
     {"aten.dropout_.default", "(Tensor self, float p, bool train) -> Tensor", copy, infer_dropout},  // writes nothing
     {"aten.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},
     {"aten.concat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},

@@ -230,30 +230,9 @@ Result<Tensors> run_searchsorted(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
 
-// Element `k` of output `number` is element from(k, its index) of x; -1: 0.
-template <class F>
-Tensor arranged(const RefContext& c, size_t number, const Tensor& x, F&& from) {
-  const Sizes shape = c.sizes(number);
-  const std::vector<double> values = read_doubles(x);
-  std::vector<double> out;
-  Sizes index(shape.size());
-  for (int64_t k = 0; k < count_of(shape); ++k) {
-    int64_t rest = k;
-    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) index[i] = rest % shape[i];
-    const int64_t at = from(index);
-    out.push_back(at < 0 ? 0 : values[static_cast<size_t>(at)]);
-  }
-  return store_results(c.dtype(number), shape, std::move(out));
-}
-int64_t element_of(const Sizes& shape, const Sizes& index) {
-  int64_t at = 0;
-  for (size_t i = 0; i < shape.size(); ++i) at = at * shape[i] + index[i];
-  return at;
-}
-
 Result<Tensors> run_parts(const RefContext& c) {
   const Tensor& x = c.tensor("self").data;
-  const size_t axis = c.axis("dim", x.shape.size());
+  const size_t axis = axis_of_parts(c.graph, c.node);
   int64_t begin = 0;
   Tensors out;
   for (size_t i = 0; i < c.node.outputs.size(); ++i) {
@@ -414,12 +393,22 @@ constexpr RefRow kLibraryRules[] = {
     {"aten.unsafe_chunk.default", run_parts},
     {"aten.tensor_split.sections", run_parts},
     {"aten.tensor_split.indices", run_parts},
+    {"aten.hsplit.int", run_parts},
+    {"aten.hsplit.array", run_parts},
+    {"aten.vsplit.int", run_parts},
+    {"aten.vsplit.array", run_parts},
+    {"aten.dsplit.int", run_parts},
+    {"aten.dsplit.array", run_parts},
+    {"aten.dstack.default", run_joined},
     {"aten.hstack.default", run_joined},
     {"aten.vstack.default", run_joined},
     {"aten.column_stack.default", run_joined},
     {"aten.movedim.int", run_moved},
     {"aten.moveaxis.int", run_moved},
     {"aten.ravel.default", run_ravel},
+    {"aten.atleast_1d.default", run_ravel},
+    {"aten.atleast_2d.default", run_ravel},
+    {"aten.atleast_3d.default", run_ravel},
     {"aten.trace.default", run_trace},
     {"aten.diag.default", run_diag},
     {"aten.diag_embed.default", run_diag},

@@ -87,6 +87,28 @@ Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double
 // Dense, held as `dtype` itself: floats are rounded, integers wrap.
 Tensor held_as(DType dtype, const Tensor& t);
 
+// Element `k` of output `number` is element from(its index) of x; -1: 0.
+template <class F>
+Tensor arranged(const RefContext& c, size_t number, const Tensor& x, F&& from) {
+  const std::vector<int64_t> shape = c.sizes(number);
+  const std::vector<double> values = read_doubles(x);
+  std::vector<double> out;
+  std::vector<int64_t> index(shape.size());
+  for (int64_t k = 0; k < count_of(shape); ++k) {
+    int64_t rest = k;
+    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) index[i] = rest % shape[i];
+    const int64_t at = from(index);
+    out.push_back(at < 0 ? 0 : values[static_cast<size_t>(at)]);
+  }
+  return store_results(c.dtype(number), shape, std::move(out));
+}
+
+inline int64_t element_of(std::span<const int64_t> shape, std::span<const int64_t> index) {
+  int64_t at = 0;
+  for (size_t i = 0; i < shape.size(); ++i) at = at * shape[i] + index[i];
+  return at;
+}
+
 // A view under numpy's broadcasting: missing and size-1 axes get stride 0.
 Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
 
@@ -158,6 +180,7 @@ std::span<const RefRow> reference_writes();
 std::span<const RefRow> reference_rows();
 std::span<const RefRow> reference_fourier();
 std::span<const RefRow> reference_losses();
+std::span<const RefRow> reference_arrangements();
 
 // y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].
 std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w);

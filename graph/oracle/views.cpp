@@ -204,6 +204,8 @@ constexpr RefRow kViewsRules[] = {
     {"aten.lift_fresh_copy.default", run_same},
     {"aten.dropout.default", run_same},
     {"aten.feature_dropout.default", run_same},
+    {"aten.alpha_dropout.default", run_same},
+    {"aten.feature_alpha_dropout.default", run_same},
     {"aten.dropout_.default", run_same},
     {"aten.detach.default", run_same},
     {"aten.alias.default", run_same},

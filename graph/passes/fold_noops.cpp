@@ -230,8 +230,9 @@ class NoopFolder {
     Node& node = graph_.nodes[id];
     if (is_op(node, "aten.concat.default") || is_op(node, "tensor_cast.cat.default"))
       node.op = Op("aten.cat.default").schema();
-    if (is_op(node, "aten.dropout.default") || is_op(node, "aten.feature_dropout.default") ||
-        is_op(node, "aten.dropout_.default")) {
+    constexpr Op kDropouts[] = {"aten.dropout.default", "aten.feature_dropout.default", "aten.dropout_.default",
+                                "aten.alpha_dropout.default", "aten.feature_alpha_dropout.default"};
+    if (is_any_op(node, kDropouts)) {
       const bool* train = node.arg("train").get<bool>();
       if (train && !*train) {
         const ValueId x = *node.args[0].get<ValueId>();

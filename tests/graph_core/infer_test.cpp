@@ -182,6 +182,18 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[3, 5], %t: i64[3]", "%y = aten.multi_margin_loss.default(%x, %t, 3) : f32[]", "expected 1 or 2");
   refused("%x: f32[3, 5], %t: f32[2]", "%y = aten.cosine_embedding_loss.default(%x, %x, %t) : f32[]",
           "f32[2] is not one for each row of f32[3, 5]");
+  refused("%x: f32[3, 5]", "%a, %b = aten.dsplit.int(%x, 2) : f32[3, 5], f32[3, 5]", "f32[3, 5] has no axis 2");
+  refused("%x: f32[3, 5]", "%y = aten.rot90.default(%x, 1, [0, 0]) : f32[5, 3]", "expected two axes that differ");
+  refused("%x: f32[3, 5]", "%y = aten.movedim.intlist(%x, [0, 1], [1, 1]) : f32[5, 3]", "an axis is listed twice");
+  refused("%x: f32[s0]", "%y = aten.combinations.default(%x) : f32[6, 2]", "known only at run time");
+  refused("%x: f32[2000]", "%y = aten.combinations.default(%x, 3) : f32[6, 2]", "more than 2^20 choices");
+  refused("%x: f32[3, 5], %s: f32[4]", "%y = aten.diagonal_scatter.default(%x, %s) : f32[3, 5]",
+          "expected f32[3], got f32[4]");
+  refused("%x: f32[3, 5]", "%y = aten.sum_to_size.default(%x, [2, 5]) : f32[2, 5]", "[2, 5] does not broadcast to");
+  refused("%x: f32[3, 5], %i: f32[2]", "%y = aten.index_fill.int_Scalar(%x, 0, %i, 1.0) : f32[3, 5]",
+          "expected a list of positions, got f32[2]");
+  refused("%x: f32[3, 5], %i: i64[2], %s: f32[3]", "%y = aten.put.default(%x, %i, %s) : f32[3, 5]",
+          "f32[3] is not one element of f32[3, 5] for each of i64[2]");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
 }
 

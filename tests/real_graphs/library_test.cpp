@@ -28,3 +28,13 @@ TEST_CASE("compiled losses give what torch gives") {
   const int checked = check_cases(is_one_of(kOps), 3);
   CHECK(checked > 12);
 }
+
+TEST_CASE("compiled turns, stacks, choices and writes at positions give what torch gives") {
+  constexpr Op kOps[] = {"aten.rot90.default",       "aten.dstack.default",           "aten.movedim.intlist",
+                         "aten.block_diag.default",  "aten.cartesian_prod.default",   "aten.combinations.default",
+                         "aten.sum_to_size.default", "aten.diagonal_scatter.default", "aten.msort.default",
+                         "aten.isin.Tensor_Tensor",  "aten.index_fill.int_Scalar",    "aten.index_fill.int_Tensor",
+                         "aten.put.default"};
+  const int checked = check_cases(is_one_of(kOps), 3);
+  CHECK(checked > 8);
+}

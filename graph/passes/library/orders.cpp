@@ -107,10 +107,41 @@ Values write_bucketize(OpEmitter& e, const Graph& graph, const Node& node) {
   return {places_in(e, graph, node.tensor("boundaries"), node.tensor("self"), *node.arg("right").get<bool>())};
 }
 
+// Each element compared with all of the list.
+Values write_isin(OpEmitter& e, const Graph& graph, const Node& node) {
+  const auto given = [&](std::string_view tensor, std::string_view number) {
+    return node.op->arg_index(tensor) >= 0 ? Arg(node.tensor(tensor)) : node.arg(number);
+  };
+  const Arg elements = given("elements", "element"), list = given("test_elements", "test_element");
+  const ValueId *x = elements.get<ValueId>(), *all = list.get<ValueId>();
+  ValueId found = kNoValue;
+  if (!all) {
+    found = e.binary("aten.eq.Scalar", *x, list);
+  } else {
+    const ValueId row = e.reshape(*all, {product(graph.value(*all).shape)});
+    ValueId equal = kNoValue;
+    if (x) {
+      Shape rows = graph.value(*x).shape;
+      rows.emplace_back(1);
+      equal = e.binary("aten.eq.Tensor", e.reshape(*x, rows), row);
+    } else {
+      equal = e.binary("aten.eq.Scalar", row, elements);
+    }
+    found = e.op("aten.any.dim", {{"self", equal}, {"dim", Dim(-1)}});
+  }
+  return {*node.arg("invert").get<bool>() ? e.unary("aten.logical_not.default", found) : found};
+}
+
 constexpr LibraryOp kOrderOps[] = {
-    {"aten.median.default", write_median},      {"aten.median.dim", write_median},
-    {"aten.kthvalue.default", write_kth_value}, {"aten.quantile.scalar", write_quantile},
-    {"aten.quantile.default", write_quantile},  {"aten.searchsorted.Tensor", write_searchsorted},
+    {"aten.isin.Tensor_Tensor", write_isin},
+    {"aten.isin.Tensor_Scalar", write_isin},
+    {"aten.isin.Scalar_Tensor", write_isin},
+    {"aten.median.default", write_median},
+    {"aten.median.dim", write_median},
+    {"aten.kthvalue.default", write_kth_value},
+    {"aten.quantile.scalar", write_quantile},
+    {"aten.quantile.default", write_quantile},
+    {"aten.searchsorted.Tensor", write_searchsorted},
     {"aten.bucketize.Tensor", write_bucketize},
 };
 

@@ -59,7 +59,46 @@ std::vector<ValueId> write_combined(OpEmitter& e, const Graph& graph, const Node
   return {e.op("aten.floor_divide.default", {{"self", combined}, {"other", count}})};
 }
 
-constexpr LibraryOp kWrites[] = {{"aten.scatter_reduce.two", write_combined},
+// Positions of which negative ones count from the end.
+ValueId from_start(OpEmitter& e, ValueId index, const Dim& size) {
+  return e.op("aten.where.self", {{"condition", e.binary("aten.lt.Scalar", index, Dim(0))},
+                                  {"self", e.binary("aten.add.Tensor", index, size)},
+                                  {"other", index}});
+}
+
+// A write of the same number at all positions.
+std::vector<ValueId> write_index_fill(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId self = node.tensor("self");
+  const DType dtype = graph.value(self).dtype;
+  Shape shape = graph.value(self).shape;
+  const Dim count = product(graph.value(node.tensor("index")).shape);
+  Dim& size = shape[*as_axis(node.arg("dim"), shape.size())];
+  const ValueId index = from_start(e, e.reshape(node.tensor("index"), {count}), size);
+  size = count;
+  const ValueId* given = node.arg("value").get<ValueId>();
+  const ValueId number =
+      given ? e.to(*given, dtype)
+            : e.op("aten.full.default", {{"size", Shape()}, {"fill_value", node.arg("value")}, {"dtype", dtype}});
+  const ValueId source = e.op("aten.expand.default", {{"self", number}, {"size", shape}});
+  return {e.op("aten.index_copy.default",
+               {{"self", self}, {"dim", node.arg("dim")}, {"index", index}, {"source", source}})};
+}
+
+// Of all elements as a list.
+std::vector<ValueId> write_put(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId self = node.tensor("self"), index = node.tensor("index");
+  const Dim count = product(graph.value(index).shape), all = product(graph.value(self).shape);
+  return {
+      e.op("aten.index_put.default", {{"self", e.reshape(self, {all})},
+                                      {"indices", std::vector<ValueId>{from_start(e, e.reshape(index, {count}), all)}},
+                                      {"values", e.reshape(node.tensor("source"), {count})},
+                                      {"accumulate", node.arg("accumulate")}})};
+}
+
+constexpr LibraryOp kWrites[] = {{"aten.index_fill.int_Scalar", write_index_fill},
+                                 {"aten.index_fill.int_Tensor", write_index_fill},
+                                 {"aten.put.default", write_put},
+                                 {"aten.scatter_reduce.two", write_combined},
                                  {"aten.scatter.reduce", write_combined},
                                  {"aten.scatter.value_reduce", write_combined},
                                  {"aten.index_reduce.default", write_combined}};

@@ -56,6 +56,10 @@ constexpr Synonym kSynonyms[] = {
     {"aten.special_erf.", "aten.erf."},
     {"aten.special_sinc.", "aten.sinc."},
     {"aten.special_logit.", "aten.logit."},
+    {"aten.special_softmax.default", "aten.softmax.int"},
+    {"aten.special_log_softmax.default", "aten.log_softmax.int"},
+    {"aten.trapz.", "aten.trapezoid."},
+    {"prims.scalar_tensor.", "aten.scalar_tensor."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -67,6 +71,10 @@ struct Remedy {
 constexpr Remedy kRemedies[] = {
     {"access_subclass_inner_tensor",
      "the weights are tensor subclasses: call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export"},
+    {"aten.bincount.",
+     "the length of bincount depends on the data: torch.zeros(n, dtype=x.dtype).scatter_add(0, x, torch.ones_like(x)) "
+     "has n"},
+    {"aten.nonzero_static.", "torch.export writes combinations so when it decomposes: save the graph before that"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
