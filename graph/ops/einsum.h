@@ -12,7 +12,7 @@
 namespace qcg {
 
 struct Einsum {
-  std::vector<std::string> inputs;  // a label per axis
+  std::vector<std::string> inputs;  // a label per axis; one that stands twice is a diagonal
   std::string output;
   std::map<char, Dim> sizes;
 };

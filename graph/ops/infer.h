@@ -139,6 +139,13 @@ struct Diagonal {
 std::optional<Diagonal> diagonal_of(const Dim& rows, const Dim& columns, int64_t offset,
                                     std::span<const Symbol> symbols);
 
+// The axis of 3 elements along which cross multiplies; of no axis that has them, as many as there are.
+size_t axis_of_cross(const OpArgs& a);
+
+// The shape of an operand of _trilinear with axes of size 1 where `expand` says; nullopt: it says so of no axis.
+std::optional<Shape> expanded_shape(const Graph& graph, const Node& node, std::string_view tensor,
+                                    std::string_view expand);
+
 // Every choice of r of n positions in ascending order, with repetitions if `repeated`: r numbers each.
 std::vector<int64_t> combinations_of(int64_t n, int64_t r, bool repeated);
 

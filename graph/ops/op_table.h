@@ -31,6 +31,7 @@
 #include "graph/ops/rows_pointwise.h"
 #include "graph/ops/rows_products.h"
 #include "graph/ops/rows_quantize.h"
+#include "graph/ops/rows_sums.h"
 #include "graph/ops/rows_views.h"
 
 namespace qcg {
@@ -48,7 +49,7 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
 
 inline constexpr auto kOpRows = join_rows(
     rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise, rows::kFunctions, rows::kComposed, rows::kLayers,
-    rows::kLibrary, rows::kFourier, rows::kLosses, rows::kArrangements, rows::kConstant, rows::kOwn);
+    rows::kLibrary, rows::kFourier, rows::kLosses, rows::kArrangements, rows::kSums, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

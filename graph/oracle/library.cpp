@@ -7,9 +7,6 @@
 #include "graph/oracle/ops.h"
 
 namespace qcg {
-namespace {
-
-using Sizes = std::vector<int64_t>;
 
 double norm_of(const std::vector<double>& x, double p) {
   double sum = p == -INFINITY ? INFINITY : 0;
@@ -23,7 +20,6 @@ double norm_of(const std::vector<double>& x, double p) {
   return p == 0 || std::isinf(p) ? sum : std::pow(sum, 1 / p);
 }
 
-// The elements of each group that a reduction over `reduced` axes folds, in the order of the result.
 std::vector<std::vector<double>> groups_of(const Tensor& t, const std::vector<bool>& reduced) {
   std::vector<size_t> order;
   size_t groups = 1;
@@ -38,6 +34,10 @@ std::vector<std::vector<double>> groups_of(const Tensor& t, const std::vector<bo
   for (size_t i = 0; i < all.size(); ++i) out[i / (all.size() / groups)].push_back(all[i]);
   return out;
 }
+
+namespace {
+
+using Sizes = std::vector<int64_t>;
 
 Result<Tensors> run_norm(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;

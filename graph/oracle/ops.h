@@ -87,6 +87,12 @@ Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double
 // Dense, held as `dtype` itself: floats are rounded, integers wrap.
 Tensor held_as(DType dtype, const Tensor& t);
 
+// The elements of each group that a reduction over `reduced` axes folds, in the order of the result.
+std::vector<std::vector<double>> groups_of(const Tensor& t, const std::vector<bool>& reduced);
+
+// (sum |x|^p)^(1/p); the largest or smallest |x| for p = inf and -inf, and how many are not 0 for p = 0.
+double norm_of(const std::vector<double>& x, double p);
+
 // Element `k` of output `number` is element from(its index) of x; -1: 0.
 template <class F>
 Tensor arranged(const RefContext& c, size_t number, const Tensor& x, F&& from) {
@@ -180,6 +186,7 @@ std::span<const RefRow> reference_writes();
 std::span<const RefRow> reference_rows();
 std::span<const RefRow> reference_fourier();
 std::span<const RefRow> reference_losses();
+std::span<const RefRow> reference_sums();
 std::span<const RefRow> reference_arrangements();
 
 // y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].

@@ -16,7 +16,7 @@ Result<Tensors> run_einsum(const RefContext& c) {
   const auto steps_of = [&](const std::string& labels) {  // by label, elements from one to the next
     std::map<char, int64_t> steps;
     int64_t step = 1;
-    for (size_t i = labels.size(); i-- > 0; step *= c.evaluate(einsum.sizes.at(labels[i]))) steps[labels[i]] = step;
+    for (size_t i = labels.size(); i-- > 0; step *= c.evaluate(einsum.sizes.at(labels[i]))) steps[labels[i]] += step;
     return steps;
   };
   std::vector<std::map<char, int64_t>> steps;

@@ -61,6 +61,24 @@ Labelled product_of(OpEmitter& e, const Einsum& einsum, Labelled a, Labelled b, 
   return {e.reshape(y, shape), labels};
 }
 
+// One axis where a label stands twice.
+Labelled with_diagonals(OpEmitter& e, Labelled x) {
+  for (size_t i = 0; i < x.labels.size();) {
+    const size_t other = x.labels.find(x.labels[i], i + 1);
+    if (other == x.labels.npos) {
+      ++i;
+      continue;
+    }
+    x.value =
+        e.op("aten.diagonal.default", {{"self", x.value}, {"dim1", axis_number(i)}, {"dim2", axis_number(other)}});
+    const char label = x.labels[i];
+    x.labels.erase(other, 1), x.labels.erase(i, 1);
+    x.labels += label;
+    i = 0;
+  }
+  return x;
+}
+
 Dim axis_of(const Arg& dim, size_t rank) { return axis_number(*as_axis(dim, rank)); }
 
 // The elements behind `shift` places, then those before: a cat of two slices.
@@ -86,11 +104,11 @@ Values write_einsum(OpEmitter& e, const Graph& graph, const Node& node) {
   auto einsum = read_einsum({graph, node});
   if (!einsum.ok()) return e.fail(einsum.error()), Values{};
   const Values tensors = *node.arg("tensors").get<Values>();
-  Labelled y{tensors[0], einsum->inputs[0]};
+  Labelled y = with_diagonals(e, {tensors[0], einsum->inputs[0]});
   for (size_t i = 1; i < tensors.size() && e.status().ok(); ++i) {
     std::string kept = einsum->output;
     for (size_t k = i + 1; k < tensors.size(); ++k) kept += einsum->inputs[k];
-    y = product_of(e, *einsum, y, {tensors[i], einsum->inputs[i]}, kept);
+    y = product_of(e, *einsum, y, with_diagonals(e, {tensors[i], einsum->inputs[i]}), kept);
   }
   if (!e.status().ok()) return {};
   return {in_order(e, summed(e, y, einsum->output), einsum->output)};

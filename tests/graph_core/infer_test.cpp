@@ -194,6 +194,17 @@ TEST_CASE("what does not fit is refused, and the message says what") {
           "expected a list of positions, got f32[2]");
   refused("%x: f32[3, 5], %i: i64[2], %s: f32[3]", "%y = aten.put.default(%x, %i, %s) : f32[3, 5]",
           "f32[3] is not one element of f32[3, 5] for each of i64[2]");
+  refused("%x: f32[3, 5], %z: f32[4, 3]", "%y = aten.tensordot.default(%x, %z, [1], [0]) : f32[3, 3]",
+          "axis 0 of f32[4, 3] is not as long as axis 1 of f32[3, 5]");
+  refused("%x: f32[3, 3]", "%y = aten.matrix_power.default(%x, -1) : f32[3, 3]", "powers of an inverse");
+  refused("%x: f32[4, 2]", "%y = aten.cross.default(%x, %x) : f32[4, 2]", "have no axis of 3 in common");
+  refused("%x: f32[s0]", "%y = aten.vander.default(%x) : f32[s0, s0]", "s0 powers, known only at run time");
+  refused("%x: f32[s0, 4]", "%y = aten.pdist.default(%x) : f32[6]", "s0 rows, a number known only at run time");
+  refused("%x: f32[3, 5], %z: f32[4]", "%y = aten.trapezoid.x(%x, %z) : f32[3]",
+          "f32[4] is not a place for each element of f32[3, 5]");
+  refused("%x: f32[3, 5]", "%y = aten.renorm.default(%x, 0, 0, 1.0) : f32[3, 5]", "expected an order above 0");
+  refused("%x: f32[3, 5], %m: f32[3, 4], %v: f32[4]", "%y = aten.addmv.default(%x, %m, %v) : f32[3]",
+          "f32[3, 5] does not broadcast to [3]");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
 }
 

@@ -150,10 +150,10 @@ TEST_CASE("layers that have no kernel are refused, with what to do") {
   CHECK_MESSAGE(between.find("a size known only at run time") < between.size(), between);
   const std::string two = "graph(%x: f32[3, 4], %w: f32[4, 3]) {\n";
   for (const auto& [equation, reason] :
-       {std::pair{"ii,ij->j", "the diagonal 'ii'"}, std::pair{"ij,ik->jk", "with one label"},
-        std::pair{"ij,jk->il", "no tensor has the label 'l'"}, std::pair{"ij->ij", "for 2 tensors"},
-        std::pair{"ij,jk,k->i", "for 2 tensors"}, std::pair{"i,jk->k", "has labels for 1 axes"},
-        std::pair{"i2,jk->k", "is no label"}}) {
+       {std::pair{"ij,ji->ii", "an axis of the result twice"}, std::pair{"ii,ij->j", "with one label"},
+        std::pair{"ij,ik->jk", "with one label"}, std::pair{"ij,jk->il", "no tensor has the label 'l'"},
+        std::pair{"ij->ij", "for 2 tensors"}, std::pair{"ij,jk,k->i", "for 2 tensors"},
+        std::pair{"i,jk->k", "has labels for 1 axes"}, std::pair{"i2,jk->k", "is no label"}}) {
     const std::string text = refusal(two, fmt::format("aten.einsum.default(\"{}\", [%x, %w])", equation), "f32[3, 3]");
     CHECK_MESSAGE(text.find(reason) < text.size(), text);
   }

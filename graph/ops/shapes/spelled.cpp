@@ -22,7 +22,7 @@ Status need_same(const OpArgs& a, std::string_view name, DType dtype) {
 }
 
 // Labels of one operand, an ellipsis as labels of its own: counted from the right, so that they line up.
-Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t rank) {
+Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t rank, bool is_result = false) {
   std::string labels;
   const size_t dots = text.find("...");
   const size_t named = dots == text.npos ? text.size() : text.size() - 3;
@@ -34,8 +34,8 @@ Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t ran
       i += 2;
     } else if (!std::isalpha(static_cast<unsigned char>(text[i])))
       return a.fail("equation", fmt::format("'{}' is no label", text[i]));
-    else if (labels.find(text[i]) != labels.npos)
-      return a.unsupported("equation", fmt::format("the diagonal '{}'", text), "take the diagonal before");
+    else if (is_result && labels.find(text[i]) != labels.npos)
+      return a.fail("equation", fmt::format("'{}' names an axis of the result twice", text));
     else labels += text[i];
   }
   return labels;
@@ -68,7 +68,9 @@ Result<Einsum> read_einsum(const OpArgs& a) {
       return a.fail("equation", fmt::format("'{}' for {} tensors", left, tensors.size()));
   }
   const auto times = [&](char label) {
-    return std::ranges::count_if(out.inputs, [&](const std::string& in) { return in.find(label) != in.npos; });
+    std::ptrdiff_t count = 0;
+    for (const std::string& in : out.inputs) count += std::ranges::count(in, label);
+    return count;
   };
   size_t dotted = 0;
   for (const auto& [label, size] : out.sizes) dotted += label < 'A';
@@ -80,7 +82,7 @@ Result<Einsum> read_einsum(const OpArgs& a) {
   }
   const std::string right = text.substr(arrow + 2);
   const bool dots = right.find("...") != right.npos;
-  QCG_TRY(output, labels_of(a, right, right.size() - (dots ? 3 : 0) + (dots ? dotted : 0)));
+  QCG_TRY(output, labels_of(a, right, right.size() - (dots ? 3 : 0) + (dots ? dotted : 0), true));
   for (char label : output)
     if (!out.sizes.contains(label))
       return a.fail("equation", fmt::format("no tensor has the label '{}' of the result", label));

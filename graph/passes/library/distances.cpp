@@ -1,6 +1,7 @@
 // Norms, and distances between rows.
 #include <cmath>
 
+#include "graph/ir/elements.h"
 #include "graph/ops/infer.h"
 #include "graph/passes/library/library.h"
 
@@ -101,7 +102,52 @@ Values write_distances(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.unary("aten.sqrt.default", e.op("aten.clamp_min.default", {{"self", apart}, {"min", 0.0}}))};
 }
 
+Values write_distance(OpEmitter& e, const Graph&, const Node& node) {
+  const ValueId apart = e.binary("aten.sub.Tensor", e.widened(node.tensor("self")), e.widened(node.tensor("other")));
+  return {norm_of(e, apart, *as_number(node.arg("p")), {}, false)};
+}
+
+// Of all pairs of rows: look-ups of both.
+Values write_distances_of_pairs(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = e.widened(node.tensor("self"));
+  const std::vector<int64_t> pairs = combinations_of(graph.value(x).shape[0].constant(), 2, false);
+  const auto count = static_cast<int64_t>(pairs.size() / 2);
+  if (count == 0)
+    return {e.op("aten.full.default", {{"size", Shape{Dim(0)}}, {"fill_value", 0.0}, {"dtype", graph.value(x).dtype}})};
+  const auto rows = [&](size_t which) {
+    std::vector<int64_t> at;
+    for (size_t i = which; i < pairs.size(); i += 2) at.push_back(pairs[i]);
+    const ValueId positions =
+        e.parameter("pairs", make_tensor(DType::i64, {count}, Elements<int64_t>(std::in_place, at.begin(), at.end())));
+    return e.op("aten.index_select.default", {{"self", x}, {"dim", Dim(0)}, {"index", positions}});
+  };
+  const ValueId first = rows(0);
+  const ValueId apart = e.binary("aten.sub.Tensor", first, rows(1));
+  return {norm_of(e, apart, *as_number(node.arg("p")), {Dim(-1)}, false)};
+}
+
+// Slices along an axis whose norm is greater are scaled to it.
+Values write_renorm(OpEmitter& e, const Graph& graph, const Node& node) {
+  constexpr double kSmall = 1e-7;
+  const ValueId x = e.widened(node.tensor("self"));
+  const size_t rank = graph.value(x).shape.size(), axis = axis_at(*node.arg("dim").get<Dim>(), rank);
+  Axes others;
+  for (size_t i = 0; i < rank; ++i)
+    if (i != axis) others.push_back(axis_number(i));
+  const double most = *as_number(node.arg("maxnorm"));
+  const ValueId norm = norm_of(e, x, *as_number(node.arg("p")), others, true);
+  const ValueId inverse = e.unary("aten.reciprocal.default", e.binary("aten.add.Tensor", norm, kSmall));
+  const ValueId factor = e.op(
+      "aten.where.ScalarOther",
+      {{"condition", e.binary("aten.gt.Scalar", norm, most)}, {"self", product_of(e, inverse, most)}, {"other", 1.0}});
+  return {product_of(e, x, factor)};
+}
+
 constexpr LibraryOp kDistanceOps[] = {
+    {"aten.dist.default", write_distance},
+    {"aten.pdist.default", write_distances_of_pairs},
+    {"aten._pdist_forward.default", write_distances_of_pairs},
+    {"aten.renorm.default", write_renorm},
     {"aten.linalg_vector_norm.default", write_norm},
     {"aten.linalg_norm.default", write_norm},
     {"aten.linalg_norm.ord_str", write_norm},

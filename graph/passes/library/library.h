@@ -12,6 +12,8 @@
 //   searchsorted, bucketize    how many comparisons hold
 //   parts, stacks, diagonals   slices, cats, views, a mask
 //   var_mean, aminmax          two ops
+//   products                   matmuls of permuted axes, chains, scaled sums
+//   trapezoids, nansum         weighted sums of slices, sums of what is no NaN
 //   losses                     pointwise ops, sums over rows, look-ups of classes
 //   Fourier transforms         products with matrices of cosines and sines
 //   scatter_reduce, index_reduce   writes that combine (qcg.combine_at); a mean is a sum by a count
@@ -37,5 +39,7 @@ std::span<const LibraryOp> library_arrangements();
 std::span<const LibraryOp> library_writes();
 std::span<const LibraryOp> library_fourier();
 std::span<const LibraryOp> library_losses();
+std::span<const LibraryOp> library_products();
+std::span<const LibraryOp> library_sums();
 
 }  // namespace qcg

@@ -52,6 +52,48 @@ Values write_kth_value(OpEmitter& e, const Graph& graph, const Node& node) {
   return element_at(e, graph, line_of(e, graph, node), *node.arg("k").get<Dim>() - Dim(1), false);
 }
 
+// Of the elements that are no NaN, which an order has first.
+Values write_nan_median(OpEmitter& e, const Graph& graph, const Node& node) {
+  const auto [x, axis, size] = line_of(e, graph, node);
+  if (!is_floating(graph.value(x).dtype)) return write_median(e, graph, node);
+  const ValueId order = e.op("aten.argsort.stable", {{"self", x}, {"stable", true}, {"dim", axis}});
+  const ValueId counts = e.unary("aten.logical_not.default", e.unary("aten.isnan.default", x));
+  const ValueId count =
+      e.op("aten.sum.dim_IntList", {{"self", counts}, {"dim", std::vector<Dim>{axis}}, {"keepdim", true}});
+  const ValueId before = e.op("aten.clamp_min.default", {{"self", count}, {"min", Dim(1)}});
+  const ValueId place =
+      e.op("aten.floor_divide.Scalar", {{"self", e.binary("aten.sub.Tensor", before, Dim(1))}, {"other", Dim(2)}});
+  const auto at = [&](ValueId of, ValueId index) {
+    return e.op("aten.gather.default", {{"self", of}, {"dim", axis}, {"index", index}});
+  };
+  const ValueId position = at(order, place);
+  Values out = {at(x, position), position};
+  out.resize(node.outputs.size());
+  return out;
+}
+
+// The first of the most frequent elements in the order, where it stands last.
+Values write_mode(OpEmitter& e, const Graph& graph, const Node& node) {
+  const auto [given, axis, size] = line_of(e, graph, node);
+  const auto swapped = [&](ValueId v) {
+    return e.op("aten.transpose.int", {{"self", v}, {"dim0", axis}, {"dim1", Dim(-1)}});
+  };
+  const ValueId x = swapped(given);
+  Shape rows = graph.value(x).shape, columns = rows;
+  rows.emplace_back(1), columns.insert(columns.end() - 1, Dim(1));
+  const ValueId equal = e.binary("aten.eq.Tensor", e.reshape(x, rows), e.reshape(x, columns));
+  const ValueId times = e.op("aten.sum.dim_IntList", {{"self", equal}, {"dim", std::vector<Dim>{Dim(-1)}}});
+  const ValueId order = e.op("aten.argsort.stable", {{"self", x}, {"stable", true}});
+  const auto at = [&](ValueId of, ValueId index) {
+    return e.op("aten.gather.default", {{"self", of}, {"dim", Dim(-1)}, {"index", index}});
+  };
+  const ValueId in_order = at(times, order);
+  const ValueId first = e.op("aten.argmax.default", {{"self", in_order}, {"dim", Dim(-1)}, {"keepdim", true}});
+  const ValueId last = e.binary("aten.add.Tensor", first, e.binary("aten.sub.Tensor", at(in_order, first), Dim(1)));
+  const ValueId position = at(order, last);
+  return {swapped(at(x, position)), swapped(position)};
+}
+
 // Between the elements at the places below and above q * (size - 1); of elements with a NaN that one.
 Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   auto [x, axis, size] = line_of(e, graph, node);
@@ -133,6 +175,9 @@ Values write_isin(OpEmitter& e, const Graph& graph, const Node& node) {
 }
 
 constexpr LibraryOp kOrderOps[] = {
+    {"aten.nanmedian.default", write_nan_median},
+    {"aten.nanmedian.dim", write_nan_median},
+    {"aten.mode.default", write_mode},
     {"aten.isin.Tensor_Tensor", write_isin},
     {"aten.isin.Tensor_Scalar", write_isin},
     {"aten.isin.Scalar_Tensor", write_isin},

@@ -59,6 +59,7 @@ constexpr Synonym kSynonyms[] = {
     {"aten.special_softmax.default", "aten.softmax.int"},
     {"aten.special_log_softmax.default", "aten.log_softmax.int"},
     {"aten.trapz.", "aten.trapezoid."},
+    {"aten.linalg_matrix_power.", "aten.matrix_power."},
     {"prims.scalar_tensor.", "aten.scalar_tensor."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
