@@ -19,7 +19,6 @@
 #include <string_view>
 
 #include "graph/ir/graph.h"
-#include "graph/ops/rows_arrangements.h"
 #include "graph/ops/rows_composed.h"
 #include "graph/ops/rows_constant.h"
 #include "graph/ops/rows_fourier.h"
@@ -47,9 +46,9 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
   return all;
 }
 
-inline constexpr auto kOpRows = join_rows(
-    rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise, rows::kFunctions, rows::kComposed, rows::kLayers,
-    rows::kLibrary, rows::kFourier, rows::kLosses, rows::kArrangements, rows::kSums, rows::kConstant, rows::kOwn);
+inline constexpr auto kOpRows =
+    join_rows(rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise, rows::kFunctions, rows::kComposed,
+              rows::kLayers, rows::kLibrary, rows::kFourier, rows::kLosses, rows::kSums, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

@@ -13,7 +13,11 @@ ShapeRule infer_norm_of_axes, infer_cosine_similarity, infer_pairwise_distance, 
 ShapeRule infer_scatter, infer_index_copy;
 // shapes/arrangements.cpp
 ShapeRule infer_parts, infer_joined, infer_moved, infer_ravel, infer_trace, infer_diag, infer_diag_embed, infer_kron,
-    infer_channel_shuffle, infer_moments, infer_both_extremes, infer_count_nonzero, infer_logit;
+    infer_channel_shuffle, infer_moments, infer_both_extremes, infer_count_nonzero, infer_logit, infer_turned,
+    infer_moved_axes, infer_at_least, infer_block_diag, infer_cartesian_product, infer_combinations,
+    infer_diagonal_scatter, infer_sum_to_size, infer_sorted_rows;
+// shapes/positions.cpp
+ShapeRule infer_isin, infer_index_fill, infer_put;
 
 namespace rows {
 
@@ -113,6 +117,44 @@ inline constexpr OpRow kLibrary[] = {
      "(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
      pointwise, infer_index_copy},
     {"aten.logit.default", "(Tensor self, float? eps=None) -> Tensor", pointwise, infer_logit},
+    {"aten.hsplit.int", "(Tensor self, int sections) -> Tensor[]", pointwise, infer_parts},
+    {"aten.hsplit.array", "(Tensor self, int[] indices) -> Tensor[]", pointwise, infer_parts},
+    {"aten.vsplit.int", "(Tensor self, int sections) -> Tensor[]", pointwise, infer_parts},
+    {"aten.vsplit.array", "(Tensor self, int[] indices) -> Tensor[]", pointwise, infer_parts},
+    {"aten.dsplit.int", "(Tensor self, int sections) -> Tensor[]", pointwise, infer_parts},
+    {"aten.dsplit.array", "(Tensor self, int[] indices) -> Tensor[]", pointwise, infer_parts},
+    {"aten.dstack.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_joined},
+    {"aten.rot90.default", "(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", pointwise, infer_turned},
+    {"aten.fliplr.default", "(Tensor self) -> Tensor", pointwise, infer_turned},
+    {"aten.flipud.default", "(Tensor self) -> Tensor", pointwise, infer_turned},
+    {"aten.movedim.intlist", "(Tensor self, int[] source, int[] destination) -> Tensor", pointwise, infer_moved_axes},
+    {"aten.moveaxis.intlist", "(Tensor self, int[] source, int[] destination) -> Tensor", pointwise, infer_moved_axes},
+    {"aten.atleast_1d.default", "(Tensor self) -> Tensor", pointwise, infer_at_least},
+    {"aten.atleast_2d.default", "(Tensor self) -> Tensor", pointwise, infer_at_least},
+    {"aten.atleast_3d.default", "(Tensor self) -> Tensor", pointwise, infer_at_least},
+    {"aten.block_diag.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_block_diag},
+    {"aten.cartesian_prod.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_cartesian_product},
+    {"aten.combinations.default", "(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+     pointwise, infer_combinations},
+    {"aten.diagonal_scatter.default", "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     pointwise, infer_diagonal_scatter},
+    {"aten.sum_to_size.default", "(Tensor self, SymInt[] size) -> Tensor", pointwise, infer_sum_to_size},
+    {"aten.msort.default", "(Tensor self) -> Tensor", pointwise, infer_sorted_rows},
+    {"aten.isin.Tensor_Tensor",
+     "(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+     pointwise, infer_isin},
+    {"aten.isin.Tensor_Scalar",
+     "(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+     pointwise, infer_isin},
+    {"aten.isin.Scalar_Tensor",
+     "(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+     pointwise, infer_isin},
+    {"aten.index_fill.int_Scalar", "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     pointwise, infer_index_fill},
+    {"aten.index_fill.int_Tensor", "(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+     pointwise, infer_index_fill},
+    {"aten.put.default", "(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+     pointwise, infer_put},
 };
 // clang-format on
 

@@ -7,9 +7,9 @@
 namespace qcg {
 
 // shapes/sums.cpp
-ShapeRule infer_tensordot, infer_inner, infer_dot_of_rows, infer_scaled_sum, infer_chain, infer_matrix_power, infer_cross,
-    infer_bilinear, infer_trilinear, infer_vander, infer_trapezoid, infer_distance, infer_distances_of_pairs, infer_renorm,
-    infer_nan_median, infer_mode;
+ShapeRule infer_tensordot, infer_inner, infer_dot_of_rows, infer_scaled_sum, infer_chain, infer_matrix_power,
+    infer_cross, infer_bilinear, infer_trilinear, infer_vander, infer_trapezoid, infer_distance,
+    infer_distances_of_pairs, infer_renorm, infer_nan_median, infer_mode;
 // shapes/pointwise.cpp
 ShapeRule infer_sum, infer_mean;
 

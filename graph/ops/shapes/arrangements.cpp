@@ -5,7 +5,6 @@
 
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
-#include "graph/ops/rows_arrangements.h"
 #include "graph/ops/rows_composed.h"
 #include "graph/ops/rows_library.h"
 

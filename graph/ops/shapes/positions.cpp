@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
-#include "graph/ops/rows_arrangements.h"
+#include "graph/ops/rows_library.h"
 
 namespace qcg {
 
