@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "graph/ir/special.h"
@@ -137,6 +138,10 @@ uint64_t shift_left(uint64_t a, uint64_t b) { return b < kBits ? a << b : 0; }
 uint64_t shift_right(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(static_cast<int64_t>(a) >> std::min(b, kBits - 1));
 }
+uint64_t gcd_of_sizes(uint64_t a, uint64_t b) {
+  const auto size = [](uint64_t v) { return static_cast<int64_t>(v) < 0 ? 0 - v : v; };
+  return std::gcd(size(a), size(b));
+}
 // A function of whole numbers, of doubles that are some.
 template <uint64_t (*F)(uint64_t, uint64_t)>
 double of_whole(double a, double b) {
@@ -200,6 +205,7 @@ constexpr Implementation kImplementations[] = {
     {"bit_xor", nullptr, of_whole<bit_xor>},
     {"shift_left", nullptr, of_whole<shift_left>},
     {"shift_right", nullptr, of_whole<shift_right>},
+    {"gcd", nullptr, of_whole<gcd_of_sizes>},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
@@ -332,6 +338,7 @@ constexpr IntegerFunction kIntegerFunctions[] = {
     {"bit_xor", bit_xor},
     {"shift_left", shift_left},
     {"shift_right", shift_right},
+    {"gcd", gcd_of_sizes},
     {"clamp", nullptr},
     {"where", nullptr},
 };

@@ -29,7 +29,7 @@ enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
 // fmod is the rest of a quotient of floats to zero, exactly. floor_div and trunc_div round down and to zero, and are 0 of
 // a divisor 0; mod is what floor_div leaves. A shift by more bits than there are, or by fewer than none, moves all of
-// them out. lgamma, digamma, erfinv and ndtri are those of special.h.
+// them out. gcd is that of their sizes. lgamma, digamma, erfinv and ndtri are those of special.h.
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -84,6 +84,7 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"bit_xor", 2, 0, kIntegersAlone},
     {"shift_left", 2, 0, kIntegersAlone},
     {"shift_right", 2, 0, kIntegersAlone},
+    {"gcd", 2, 0, kIntegersAlone},
 };
 
 struct Expr {

@@ -126,9 +126,7 @@ class Reader {
     if (word == "ne") return unequal(a, args[1]);
     if (word == "not") return negation(std::move(a));
     if (word == "truth") return dtype_ == DType::boolean ? a : unequal(a, Expr::number(0));
-    if (word == "quotient")
-      return call(node_.arg("rounding_mode") == Arg(std::string("floor")) ? "floor_div" : "trunc_div", std::move(a),
-                  std::move(args[1]));
+    if (word == "quotient") return quotient(a, args[1]);
     if (word == "ten_to") return Expr::number(std::pow(10, std::max(a.value, 0.0)));
     if (word == "rest") return rest(a, args[1]);
     if (word == "remainder") return remainder(a, args[1]);
@@ -165,6 +163,27 @@ class Reader {
     if (absent[2]) return call("max", std::move(args[0]), std::move(args[1]));
     if (absent[1]) return call("min", std::move(args[0]), std::move(args[2]));
     return Expr::call("clamp", std::move(args));
+  }
+
+  // Rounded down, unless `rounding_mode` says to zero. A quotient of floats rounded down is the one that its rest leaves:
+  // a / b rounded may be the next whole number. To zero torch takes a / b as f32 has it.
+  Expr quotient(const Expr& a, Expr b) const {
+    const bool floors =
+        node_.op->arg_index("rounding_mode") < 0 || node_.arg("rounding_mode") == Arg(std::string("floor"));
+    if (!is_floating(result())) return call(floors ? "floor_div" : "trunc_div", a, std::move(b));
+    const DType wide = result() == DType::f64 ? DType::f64 : DType::f32;
+    if (is_number(b)) b.value = round_to_dtype(wide, b.value);
+    const Expr zero = Expr::number(0), whole = call("div", a, b);
+    if (!floors) {
+      const Expr rounded = wide == DType::f32 ? Expr::cast(wide, whole) : whole;
+      const auto negative = [&](const Expr& x) { return Expr::call("neg", {x}); };
+      return where(call("gt", zero, rounded), negative(Expr::call("floor", {negative(rounded)})),
+                   Expr::call("floor", {rounded}));
+    }
+    const Expr left = call("fmod", a, b);
+    const Expr below = call("mul", unequal(left, zero), unequal(call("gt", zero, left), call("gt", zero, b)));
+    const Expr down = call("sub", Expr::call("round_even", {call("div", call("sub", a, left), b)}), below);
+    return where(equal(b, zero), whole, where(equal(down, zero), call("mul", zero, whole), down));
   }
 
   // Of a quotient to zero. A number is one of the dtype before, as torch has it: a small difference may be a whole rest.

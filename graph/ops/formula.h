@@ -13,7 +13,7 @@
 //   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
 //   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
 //   truth(x)                    x != 0
-//   quotient(a, b)              floor_div or trunc_div, as `rounding_mode` says
+//   quotient(a, b)              rounded down, or to zero where `rounding_mode` says so; of integers floor_div or trunc_div
 //   bit_and bit_or bit_xor inverse   of truth values what they are of their only bit
 //   ten_to(n)                   10^n of a number, and 1 of a negative one
 //   rest remainder              of a quotient to zero, and of one rounded down

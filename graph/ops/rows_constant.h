@@ -28,14 +28,17 @@ inline constexpr OpRow kConstant[] = {
     {"aten.linspace.default",
      "(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", constant, infer_linspace},
+    {"aten.logspace.default",
+     "(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor", constant, infer_linspace},
     {"aten.tril_indices.default",
      "(int row, int col, int offset=0, *, ScalarType? dtype=i64, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", constant, infer_triangle_indices},
     {"aten.triu_indices.default",
      "(int row, int col, int offset=0, *, ScalarType? dtype=i64, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", constant, infer_triangle_indices},
-    {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers, "floor_div(self, other)"},
-    {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers, "floor_div(self, other)"},
+    {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_remainder, "quotient(self, other)"},
+    {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_remainder, "quotient(self, other)"},
     {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
      constant, infer_quotient, "quotient(self, other)"},
     {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", constant, infer_quotient, "quotient(self, other)"},

@@ -16,6 +16,8 @@ ShapeRule infer_parts, infer_joined, infer_moved, infer_ravel, infer_trace, infe
     infer_channel_shuffle, infer_moments, infer_both_extremes, infer_count_nonzero, infer_logit, infer_turned,
     infer_moved_axes, infer_at_least, infer_block_diag, infer_cartesian_product, infer_combinations,
     infer_diagonal_scatter, infer_sum_to_size, infer_sorted_rows;
+// shapes/pointwise.cpp
+ShapeRule infer_log_gamma_of_many, infer_mantissa, infer_rectified;
 // shapes/positions.cpp
 ShapeRule infer_isin, infer_index_fill, infer_put;
 
@@ -140,6 +142,11 @@ inline constexpr OpRow kLibrary[] = {
      pointwise, infer_diagonal_scatter},
     {"aten.sum_to_size.default", "(Tensor self, SymInt[] size) -> Tensor", pointwise, infer_sum_to_size},
     {"aten.msort.default", "(Tensor self) -> Tensor", pointwise, infer_sorted_rows},
+    {"aten.mvlgamma.default", "(Tensor self, int p) -> Tensor", pointwise, infer_log_gamma_of_many},
+    {"aten.frexp.Tensor", "(Tensor self) -> (Tensor, Tensor)", pointwise, infer_mantissa},
+    {"aten.rrelu_with_noise_functional.default",
+     "(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? "
+     "generator=None) -> (Tensor, Tensor)", pointwise, infer_rectified},
     {"aten.isin.Tensor_Tensor",
      "(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
      pointwise, infer_isin},

@@ -16,7 +16,7 @@ ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_power_of_tens
     infer_nan_to_num, infer_where, infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary,
     infer_square, infer_compare, infer_triangle;
 // shapes/constant.cpp
-ShapeRule infer_integers;
+ShapeRule infer_integers, infer_numbers;
 
 namespace rows {
 
@@ -109,6 +109,9 @@ inline constexpr OpRow kPointwise[] = {
      pointwise, infer_triangle, "where(ge(plus(row, diagonal), column), self, 0)", in_place},
     {"aten.logical_not.default", "(Tensor self) -> Tensor", pointwise, infer_logical_not, "not(truth(self))"},
     {"aten.bitwise_not.default", "(Tensor self) -> Tensor", pointwise, infer_integers, "inverse(self)"},
+    {"aten.gcd.default", "(Tensor self, Tensor other) -> Tensor", pointwise, infer_numbers, "gcd(self, other)"},
+    {"aten.lcm.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_numbers, "abs(mul(trunc_div(self, gcd(self, other)), other))"},
     {"aten.fill.Scalar", "(Tensor self, Scalar value) -> Tensor", pointwise, infer_unary, "value", in_place},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "

@@ -203,7 +203,8 @@ double floor_quotient(double a, double b) {
 }
 
 Result<Tensors> run_quotient_mode(const RefContext& c) {
-  const bool floors = *c.node.arg("rounding_mode").get<std::string>() == "floor";
+  const bool floors =
+      c.node.op->arg_index("rounding_mode") < 0 || *c.node.arg("rounding_mode").get<std::string>() == "floor";
   if (!is_floating(c.dtype(0))) return floors ? run_quotient<QuotientDown>(c) : run_quotient<QuotientToZero>(c);
   const Sizes shape = c.sizes(0);
   std::vector<double> values = read_doubles(broadcast_to(c.tensor("self").data, shape));
@@ -440,6 +441,13 @@ Result<Tensors> run_linspace(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
+Result<Tensors> run_logspace(const RefContext& c) {
+  QCG_TRY(exponents, run_linspace(c));
+  std::vector<double> out = read_doubles(exponents[0]);
+  for (double& v : out) v = std::pow(c.number("base"), v);
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
 Result<Tensors> run_triangle_indices(const RefContext& c) {
   std::vector<int64_t> out, columns;
   for (int64_t row = 0; row < c.integer("row"); ++row) {
@@ -472,8 +480,8 @@ constexpr RefRow kConstantRules[] = {
     {"aten.__rshift__.Tensor", run_bits<ShiftRight>},
     {"aten.__lshift__.Scalar", run_bits<ShiftLeft>},
     {"aten.__rshift__.Scalar", run_bits<ShiftRight>},
-    {"aten.floor_divide.default", run_quotient<QuotientDown>},
-    {"aten.floor_divide.Scalar", run_quotient<QuotientDown>},
+    {"aten.floor_divide.default", run_quotient_mode},
+    {"aten.floor_divide.Scalar", run_quotient_mode},
     {"aten.div.Tensor_mode", run_quotient_mode},
     {"aten.div.Scalar_mode", run_quotient_mode},
     {"aten.remainder.Tensor", run_quotient<Remainder>},
@@ -492,6 +500,7 @@ constexpr RefRow kConstantRules[] = {
     {"aten.take.default", run_take},
     {"aten.take_along_dim.default", run_take_along},
     {"aten.linspace.default", run_linspace},
+    {"aten.logspace.default", run_logspace},
     {"aten.tril_indices.default", run_triangle_indices},
     {"aten.triu_indices.default", run_triangle_indices},
     {"aten.arange.default", run_arange},

@@ -186,6 +186,7 @@ std::span<const RefRow> reference_writes();
 std::span<const RefRow> reference_rows();
 std::span<const RefRow> reference_fourier();
 std::span<const RefRow> reference_losses();
+std::span<const RefRow> reference_functions();
 std::span<const RefRow> reference_sums();
 std::span<const RefRow> reference_arrangements();
 

@@ -123,12 +123,12 @@ RefRule rule_of(Op op) {
     std::array<RefRule, kOpRows.size()> table{};
     for (size_t i = 0; i < kOpRows.size(); ++i)
       table[i] = !kOpRows[i].formula.empty() ? run_formula : kOpRows[i].strides ? run_strides : nullptr;
-    for (auto rows : {reference_views(),     reference_pointwise(),     reference_linears(), reference_packed(),
-                      reference_quantize(),  reference_decomposed(),    reference_coded(),   reference_composed(),
-                      reference_layers(),    reference_interpolation(), reference_spelled(), reference_constant(),
-                      reference_attention(), reference_along_axis(),    reference_library(), reference_losses(),
-                      reference_sums(),      reference_arrangements(),  reference_groups(),  reference_writes(),
-                      reference_rows(),      reference_fourier()})
+    for (auto rows : {reference_views(),     reference_pointwise(),     reference_linears(),      reference_packed(),
+                      reference_quantize(),  reference_decomposed(),    reference_coded(),        reference_composed(),
+                      reference_layers(),    reference_interpolation(), reference_spelled(),      reference_constant(),
+                      reference_attention(), reference_along_axis(),    reference_library(),      reference_losses(),
+                      reference_functions(), reference_sums(),          reference_arrangements(), reference_groups(),
+                      reference_writes(),    reference_rows(),          reference_fourier()})
       for (const RefRow& row : rows) table[row.op.index()] = row.rule;
     return table;
   }();

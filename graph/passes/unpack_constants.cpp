@@ -52,10 +52,9 @@ constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Sca
                              "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar",
                              "aten.fmod.Tensor",          "aten.fmod.Scalar"};
 
-// A whole number that is not 0, a size that is at least 1, or integers, which torch does not divide by 0 either. The
-// rounded quotient of floats may be the whole number above the quotient; a rest of theirs is exact.
+// A whole number that is not 0, a size that is at least 1, or integers, which torch does not divide by 0 either; floats.
 bool divides_by_number(const Graph& graph, const Node& node) {
-  if (is_floating(graph.value(node.outputs[0]).dtype)) return node.op->arg_index("rounding_mode") < 0;
+  if (is_floating(graph.value(node.outputs[0]).dtype)) return true;
   const Dim* divisor = node.arg("other").get<Dim>();
   const ValueId* divisors = node.arg("other").get<ValueId>();
   if (divisors) return true;
@@ -249,12 +248,9 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
-    const bool divides_floats = is_any_op(node, kQuotients) && is_floating(graph_.value(out).dtype);
-    return Error::unsupported(
-        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-        divides_floats ? "for floats, write torch.floor(x / y) or torch.trunc(x / y)"
-                       : "bit operations, and divisions of integers by tensors, need constants: cut the graph there "
-                         "and pass their result as an input");
+    return Error::unsupported(node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+                              "bit operations, and divisions of integers by tensors, need constants: cut the graph "
+                              "there and pass their result as an input");
   }
 
   std::string title(const Node& node) const {

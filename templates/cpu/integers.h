@@ -34,6 +34,15 @@ QCG_INLINE int64_t i_bit_xor(int64_t a, int64_t b) { return a ^ b; }
 // By 64 bits or more, or by fewer than none: all of them are moved out.
 QCG_INLINE int64_t i_shift_left(int64_t a, int64_t b) { return (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0; }
 QCG_INLINE int64_t i_shift_right(int64_t a, int64_t b) { return a >> ((uint64_t)b < 64 ? b : 63); }
+// Of their sizes, by Euclid.
+QCG_INLINE int64_t i_gcd(int64_t a, int64_t b) {
+  uint64_t x = (uint64_t)i_abs(a), y = (uint64_t)i_abs(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y, y = rest;
+  }
+  return (int64_t)x;
+}
 QCG_INLINE int64_t i_round_even(int64_t a) { return a; }
 QCG_INLINE int64_t i_floor(int64_t a) { return a; }
 QCG_INLINE int64_t i_cast_i8(int64_t a) { return (int8_t)a; }

@@ -1625,6 +1625,41 @@ def products_and_sums():
     case("aten.einsum.default", "iii->i", [normal(3, 3, 3)])
 
 
+def quotients_and_mantissas():
+    own = torch.Generator().manual_seed(73)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    inf, nan = math.inf, math.nan
+    x, y = normal(4, 6) * 5, normal(4, 6)
+    odd = torch.tensor([0.0, -0.0, 1.0, -1.0, inf, -inf, nan, 6.0, -6.0, 0.9, 1e30, -1e-30])
+    by = torch.tensor([[0.0], [-0.0], [3.0], [-3.0], [inf], [-inf], [nan], [0.3], [-1e-20]])
+    for mode in ("floor", "trunc"):
+        case("aten.div.Tensor_mode", x, y, rounding_mode=mode)
+        case("aten.div.Tensor_mode", odd, by, rounding_mode=mode)
+        case("aten.div.Tensor_mode", x, 0.3, rounding_mode=mode)
+        case("aten.div.Tensor_mode", x.bfloat16(), 0.3, rounding_mode=mode)
+        case("aten.div.Tensor_mode", x.half(), y.half(), rounding_mode=mode)
+        case("aten.div.Tensor_mode", (x * 3).round() * 0.1, 0.1, rounding_mode=mode)
+    case("aten.floor_divide.default", x, y)
+    case("aten.floor_divide.default", x.bfloat16(), y.bfloat16()[:1])
+    case("aten.floor_divide.Scalar", x, -0.7)
+    whole = lambda low, high, *shape, dtype=torch.int64: torch.randint(low, high, shape, generator=own).to(dtype)
+    a, b = whole(-200, 200, 4, 6), whole(-50, 50, 6)
+    for name in ("gcd", "lcm"):
+        case(f"aten.{name}.default", a, b)
+        case(f"aten.{name}.default", a.int() * 7, torch.tensor(42, dtype=torch.int32))
+        case(f"aten.{name}.default", torch.tensor([0, 0, 7, -9], dtype=torch.int8), torch.tensor([0, 5, 0, 6], dtype=torch.int8))
+    case("aten.gcd.default", torch.tensor([3 * 2**61, -(2**40) * 9]), torch.tensor([2**60 * 5, 2**33 * 27]))
+    case("aten.logspace.default", 0, 2, 5)
+    case("aten.logspace.default", -1.5, 2.0, 4, 2.0)
+    case("aten.logspace.default", 1, 3, 1, dtype=torch.float64)
+    case("aten.frexp.Tensor", torch.cat([normal(20) * 100, torch.tensor([0.0, -0.0, inf, -inf, nan, 1.0, -2.0, 0.5, 1e-40, -1e-45, 3e38, 1.17549435e-38])]), exact=True)
+    case("aten.frexp.Tensor", torch.tensor([2.0**k for k in range(-149, 128)] + [-(2.0**k) * (1 - 2.0**-24) for k in range(-120, 128)]), exact=True)
+    case("aten.frexp.Tensor", normal(3, 4).half())
+    case("aten.mvlgamma.default", normal(3, 4).abs() + 2, 3)
+    case("aten.mvlgamma.default", torch.tensor([3, 4]), 2)
+    case("aten.rrelu_with_noise_functional.default", normal(3, 4), torch.zeros(3, 4), 0.1, 0.3, False)
+
+
 products()
 moves()
 pointwise()
@@ -1677,3 +1712,4 @@ positions_of_pools()
 losses()
 more_arrangements()
 products_and_sums()
+quotients_and_mantissas()

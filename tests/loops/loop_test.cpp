@@ -293,12 +293,14 @@ TEST_CASE("loops over integers are exact and wrap") {
                            "bit_xor(in1, in3)",
                            "shift_left(in1, in3)",
                            "shift_right(in1, in3)",
+                           "gcd(in1, in3)",
+                           "gcd(in0, mul(6, in3))",
                            "shift_right(in0, mod(in1, 64))",
                            "cast_i32(shift_left(in0, mod(in1, 64)))"})
     p.exprs.push_back(*Expr::parse(text));
-  p.outputs = {DType::i32, DType::i64, DType::i32,     DType::i64, DType::i32, DType::i64, DType::i64,
-               DType::i32, DType::i16, DType::boolean, DType::i64, DType::i32, DType::i64, DType::i32,
-               DType::i32, DType::i64, DType::i64,     DType::i64, DType::i32, DType::i64};
+  p.outputs = {DType::i32, DType::i64,     DType::i32, DType::i64, DType::i32, DType::i64, DType::i64, DType::i32,
+               DType::i16, DType::boolean, DType::i64, DType::i32, DType::i64, DType::i32, DType::i32, DType::i64,
+               DType::i64, DType::i64,     DType::i64, DType::i32, DType::i32, DType::i64};
   constexpr int64_t kRows = 3, kN = 61;
   std::mt19937_64 random(9);
   std::vector<std::vector<int64_t>> values(4, std::vector<int64_t>(kRows * kN));

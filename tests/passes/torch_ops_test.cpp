@@ -18,8 +18,10 @@ bool is_close(DType dtype, double got, double want) {
 
 // Of floats they have kernels, though hand-packed weights are what they are for.
 bool is_also_of_floats(const Node& node) {
-  constexpr Op kOps[] = {"aten.exp2.default", "aten.pow.Scalar",       "aten.erfinv.default",   "aten.ldexp.Tensor",
-                         "aten.fmod.Tensor",  "aten.remainder.Tensor", "aten.remainder.Scalar", "aten.fmod.Scalar"};
+  constexpr Op kOps[] = {"aten.exp2.default",         "aten.pow.Scalar",          "aten.erfinv.default",
+                         "aten.ldexp.Tensor",         "aten.div.Tensor_mode",     "aten.div.Scalar_mode",
+                         "aten.floor_divide.default", "aten.floor_divide.Scalar", "aten.fmod.Tensor",
+                         "aten.remainder.Tensor",     "aten.remainder.Scalar",    "aten.fmod.Scalar"};
   return is_any_op(node, kOps);
 }
 

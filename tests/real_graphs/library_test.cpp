@@ -63,3 +63,14 @@ TEST_CASE("compiled products in other spellings, and sums that leave elements ou
   const int checked = check_cases(is_one_of(kOps), 4);
   CHECK(checked > 12);
 }
+
+TEST_CASE("compiled whole quotients of floats, common divisors and mantissas give what torch gives") {
+  constexpr Op kOps[] = {"aten.div.Tensor_mode", "aten.floor_divide.default", "aten.floor_divide.Scalar",
+                         "aten.gcd.default",     "aten.lcm.default",          "aten.frexp.Tensor",
+                         "aten.mvlgamma.default"};
+  const auto is_wanted = [&](const TorchCase& test, const Graph& graph) {
+    return is_one_of(kOps)(test, graph) && !test.is_quantization();
+  };
+  const int checked = check_cases(is_wanted, 2);
+  CHECK(checked > 10);
+}

@@ -20,7 +20,7 @@ Result<Types> infer_integers(const OpArgs& a) {
   if (!p->dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   if (is_floating(dtype))
     return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")),
-                         "for floats, write torch.floor(x / y)");
+                         "cast them to integers before");
   return one(dtype, std::move(p->shape));
 }
 

@@ -6,6 +6,7 @@
 
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_composed.h"
+#include "graph/ops/rows_library.h"
 #include "graph/ops/rows_pointwise.h"
 
 namespace qcg {
@@ -111,6 +112,28 @@ Result<Types> infer_rrelu(const OpArgs& a) {
   if (a.boolean("training")) return a.unsupported("training", "slopes are random", "export the model after eval()");
   QCG_CHECK(need_float(a, "self"));
   return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+// And the slopes as they came.
+Result<Types> infer_rectified(const OpArgs& a) {
+  QCG_TRY(types, infer_rrelu(a));
+  types.push_back({a.tensor("noise").dtype, a.tensor("noise").shape});
+  return types;
+}
+
+Result<Types> infer_log_gamma_of_many(const OpArgs& a) {
+  QCG_TRY(p, a.constant("p"));
+  constexpr int64_t kMost = 64;
+  if (p < 1 || p > kMost) return a.fail("p", "expected 1 to 64");
+  const Value& self = a.tensor("self");
+  return one(is_floating(self.dtype) ? self.dtype : DType::f32, self.shape);
+}
+
+Result<Types> infer_mantissa(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  const Value& self = a.tensor("self");
+  if (self.dtype == DType::f64) return a.unsupported("self", "mantissas of f64", "cast it to f32 before");
+  return Types{{self.dtype, self.shape}, {DType::i32, self.shape}};
 }
 
 Result<Types> infer_double_power(const OpArgs& a) {

@@ -14,6 +14,7 @@
 //   var_mean, aminmax          two ops
 //   products                   matmuls of permuted axes, chains, scaled sums
 //   trapezoids, nansum         weighted sums of slices, sums of what is no NaN
+//   frexp, mvlgamma            a power of two by a logarithm; a sum of logarithms
 //   losses                     pointwise ops, sums over rows, look-ups of classes
 //   Fourier transforms         products with matrices of cosines and sines
 //   scatter_reduce, index_reduce   writes that combine (qcg.combine_at); a mean is a sum by a count
@@ -39,6 +40,7 @@ std::span<const LibraryOp> library_arrangements();
 std::span<const LibraryOp> library_writes();
 std::span<const LibraryOp> library_fourier();
 std::span<const LibraryOp> library_losses();
+std::span<const LibraryOp> library_functions();
 std::span<const LibraryOp> library_products();
 std::span<const LibraryOp> library_sums();
 

@@ -58,6 +58,7 @@ constexpr Synonym kSynonyms[] = {
     {"aten.special_logit.", "aten.logit."},
     {"aten.special_softmax.default", "aten.softmax.int"},
     {"aten.special_log_softmax.default", "aten.log_softmax.int"},
+    {"aten.special_multigammaln.", "aten.mvlgamma."},
     {"aten.trapz.", "aten.trapezoid."},
     {"aten.linalg_matrix_power.", "aten.matrix_power."},
     {"prims.scalar_tensor.", "aten.scalar_tensor."},
