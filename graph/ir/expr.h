@@ -29,7 +29,7 @@ enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
 // fmod is the rest of a quotient of floats to zero, exactly. floor_div and trunc_div round down and to zero, and are 0 of
 // a divisor 0; mod is what floor_div leaves. A shift by more bits than there are, or by fewer than none, moves all of
-// them out. gcd is that of their sizes. lgamma, digamma, erfinv and ndtri are those of special.h.
+// them out. gcd is that of their sizes. lgamma to ndtri and i0 to zeta are those of special.h.
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -79,6 +79,14 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"digamma", 1, kArithmeticUlps},
     {"erfinv", 1, kArithmeticUlps},
     {"ndtri", 1, kArithmeticUlps},
+    {"i0", 1, kArithmeticUlps},
+    {"i0e", 1, kArithmeticUlps},
+    {"i1", 1, kArithmeticUlps},
+    {"i1e", 1, kArithmeticUlps},
+    {"erfcx", 1, kArithmeticUlps},
+    {"log_ndtr", 1, kArithmeticUlps},
+    {"trigamma", 1, kArithmeticUlps},
+    {"zeta", 2, kArithmeticUlps},
     {"bit_and", 2, 0, kIntegersAlone},
     {"bit_or", 2, 0, kIntegersAlone},
     {"bit_xor", 2, 0, kIntegersAlone},

@@ -131,6 +131,7 @@ class Reader {
     if (word == "rest") return rest(a, args[1]);
     if (word == "remainder") return remainder(a, args[1]);
     if (word == "pow" && is_number(a) && is_number(args[1])) return Expr::number(std::pow(a.value, args[1].value));
+    if (word == "polygamma") return polygamma(a, args[1]);
     if (word == "inverse") return is_truth() ? negation(std::move(a)) : call("bit_xor", std::move(a), Expr::number(-1));
     if (is_truth() && word == "bit_and") return call("mul", std::move(a), std::move(args[1]));
     if (is_truth() && word == "bit_or") return call("max", std::move(a), std::move(args[1]));
@@ -200,6 +201,14 @@ class Reader {
     const Expr zero = Expr::number(0), left = rest(a, b);
     const Expr differs = unequal(call("gt", zero, left), call("gt", zero, b));
     return where(call("mul", unequal(left, zero), differs), call("add", left, b), left);
+  }
+
+  // (-1)^(n + 1) n! zeta(n + 1, x).
+  static Expr polygamma(const Expr& n, const Expr& x) {
+    if (n.value == 0) return Expr::call("digamma", {x});
+    if (n.value == 1) return Expr::call("trigamma", {x});
+    const double factor = std::tgamma(n.value + 1) * (std::fmod(n.value, 2) == 0 ? -1 : 1);
+    return call("mul", Expr::number(factor), call("zeta", Expr::number(n.value + 1), x));
   }
 
   Expr gelu(Expr x) {

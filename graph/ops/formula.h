@@ -17,6 +17,7 @@
 //   bit_and bit_or bit_xor inverse   of truth values what they are of their only bit
 //   ten_to(n)                   10^n of a number, and 1 of a negative one
 //   rest remainder              of a quotient to zero, and of one rounded down
+//   polygamma(n, x)             of a number n: digamma, trigamma, or a multiple of zeta
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result

@@ -11,7 +11,7 @@ namespace qcg {
 
 // shapes/pointwise.cpp
 ShapeRule infer_compare, infer_logical_not, infer_close, infer_double_power, infer_binary, infer_div, infer_heaviside,
-    infer_activation, infer_unary, infer_float_unary, infer_clamp, infer_rrelu;
+    infer_activation, infer_unary, infer_float_unary, infer_clamp, infer_rrelu, infer_polygamma;
 
 namespace rows {
 
@@ -62,6 +62,18 @@ inline constexpr OpRow kFunctions[] = {
      "add(1, erf(mul(self, 0.70710678118654752440)))))"},
     {"aten.special_ndtri.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "ndtri(self)"},
     {"aten.lgamma.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "lgamma(self)"},
+    {"aten.special_i0.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "i0(self)"},
+    {"aten.special_i0e.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "i0e(self)"},
+    {"aten.special_i1.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "i1(self)"},
+    {"aten.special_i1e.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "i1e(self)"},
+    {"aten.special_erfcx.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "erfcx(self)"},
+    {"aten.special_log_ndtr.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "log_ndtr(self)"},
+    {"aten.polygamma.default", "(int n, Tensor self) -> Tensor", pointwise, infer_polygamma, "polygamma(n, self)"},
+    {"aten.special_zeta.default", "(Tensor self, Tensor other) -> Tensor", pointwise, infer_div, "zeta(self, other)"},
+    {"aten.special_zeta.other_scalar", "(Tensor self, Scalar other) -> Tensor",
+     pointwise, infer_div, "zeta(self, other)"},
+    {"aten.special_zeta.self_scalar", "(Scalar self, Tensor other) -> Tensor",
+     pointwise, infer_div, "zeta(self, other)"},
     {"aten.digamma.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "digamma(self)"},
     {"aten.frac.default", "(Tensor self) -> Tensor",
      pointwise, infer_activation, "sub(self, where(gt(0, self), neg(floor(neg(self))), floor(self)))"},

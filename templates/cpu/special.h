@@ -1,11 +1,11 @@
-// Gamma functions and inverses of the error function, of one f32, computed in double.
+// Gamma, zeta and Bessel functions, scaled error functions and inverses, of one f32, computed in double.
 //
 // Why here: the same text serves all CPUs and devices; who includes it has defined QCG_INLINE, s_infinity, s_nan and s_root
 // (of a double). Near their zeros f32 would cancel, and they are rare enough for one number at a time.
 //
 //   float y = f_lgamma(-2.5f);
 //
-// Largest error in ulp of the f32 result: lgamma 2, digamma 1, erfinv 1, ndtri 1.
+// Largest error in ulp of the f32 result: lgamma 2, all others 1.
 #pragma once
 
 union QcgDouble {
@@ -123,4 +123,108 @@ QCG_INLINE float f_ndtri(float v) {
   if (!(v > 0 && v < 1)) return v == 0 ? -s_infinity() : v == 1 ? s_infinity() : s_nan();
   const double p = v, x = 2 * p - 1;
   return (float)(1.4142135623730950488 * x * d_erfinv_by_x(-d_log(4 * p * (1 - p))));
+}
+
+// e^x by x = k log 2 + r; 0 and infinity where f32 has no other.
+QCG_INLINE double d_exp(double x) {
+  if (!(x > -700)) return x != x ? x : 0;
+  if (x > 700) return s_infinity();
+  const long long k = (long long)(x * 1.4426950408889634074 + (x < 0 ? -0.5 : 0.5));
+  const double r = (x - (double)k * 0.693147180369123816490) - (double)k * 1.90821492927058770002e-10;
+  double p = 1;
+  for (int n = 13; n > 0; --n) p = 1 + p * r / n;
+  QcgDouble scale;
+  scale.bits = (k + 1023) << 52;
+  return p * scale.value;
+}
+
+// The modified Bessel function of order 0 or 1, times e^-|v| if `scaled`: its series, or the one of large arguments.
+QCG_INLINE float f_bessel_i(int order, float v, int scaled) {
+  if (v - v != 0 && !scaled) return v;
+  if (v - v != 0) return v != v ? v : 0;
+  const double x = v < 0 ? -(double)v : v;
+  double term = 1, sum = 1;
+  if (x < 16) {
+    const double z = x * x / 4;
+    for (int k = 1; k < 34; ++k) term *= z / (k * (k + order)), sum += term;
+    if (order == 1) sum *= x / 2;
+    if (scaled) sum *= d_exp(-x);
+  } else {
+    for (int k = 1; k < 13; ++k) term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * x * k), sum += term;
+    sum /= s_root(6.2831853071795864769 * x);
+    if (!scaled) sum *= d_exp(x);
+  }
+  return (float)(order == 1 && v < 0 ? -sum : sum);
+}
+QCG_INLINE float f_i0(float v) { return f_bessel_i(0, v < 0 ? -v : v, 0); }
+QCG_INLINE float f_i0e(float v) { return f_bessel_i(0, v, 1); }
+QCG_INLINE float f_i1(float v) { return f_bessel_i(1, v, 0); }
+QCG_INLINE float f_i1e(float v) { return f_bessel_i(1, v, 1); }
+
+// e^(x^2) erfc(x) of x >= 0: less the series of erf, which has positive terms, or a continued fraction.
+QCG_INLINE double d_erfcx(double x) {
+  if (x < 2.5) {
+    double term = x, sum = x;
+    for (int k = 1; k < 40; ++k) term *= 2 * x * x / (2 * k + 1), sum += term;
+    return d_exp(x * x) - 1.1283791670955125739 * sum;
+  }
+  double f = x;
+  for (int k = 40; k > 0; --k) f = x + 0.5 * k / f;
+  return 0.56418958354775628695 / f;
+}
+QCG_INLINE float f_erfcx(float v) {
+  const double x = v;
+  return (float)(v < 0 ? 2 * d_exp(x * x) - d_erfcx(-x) : d_erfcx(x));
+}
+
+// The logarithm of the probability that a standard normal variable is below v.
+QCG_INLINE float f_log_ndtr(float v) {
+  const double x = v, half = 0.5 * d_erfcx((v < 0 ? -x : x) * 0.70710678118654752440);
+  if (v < 0) return half > 0 ? (float)(d_log(half) - 0.5 * x * x) : -s_infinity();
+  const double t = half * d_exp(-0.5 * x * x);
+  return (float)(t > 1e-3 ? d_log(1 - t) : -t * (1 + t * (0.5 + t * (1.0 / 3 + t * (0.25 + t * 0.2)))));
+}
+
+// The derivative of digamma: the series of x >= 10, of less with 1 / x^2; below 0, pi^2 / sin(pi x)^2 - trigamma(1 - x).
+QCG_INLINE float f_trigamma(float v) {
+  const double rest = v < 0 && v > -8388608.0f ? d_beyond_whole(v) : 0;
+  if (v <= 0 && rest == 0) return v - v != 0 ? s_nan() : s_infinity();
+  if (!(v < s_infinity())) return v != v ? v : 0;
+  double x = v < 0 ? 1.0 - v : v, more = 0;
+  for (; x < 10; x += 1) more += 1 / (x * x);
+  const double r = 1 / x, z = r * r;
+  const double series =
+      z * r * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z * (1.0 / 30 - z * (5.0 / 66 - z * 691 / 2730)))));
+  const double y = r + 0.5 * z + series + more, sine = d_sin_pi(rest);
+  return (float)(v < 0 ? 9.8696044010893586188 / (sine * sine) - y : y);
+}
+
+// sum (a + k)^-s of k >= 0, a > 0, s > 1: ten terms, and the rest by Euler and Maclaurin.
+QCG_INLINE double d_zeta(double s, double a) {
+  double sum = 0;
+  for (int k = 0; k < 10; ++k) sum += d_exp(-s * d_log(a + k));
+  const double w = a + 10, power = d_exp(-s * d_log(w));
+  const double shares[] = {1.0 / 12,       -1.0 / 720,           1.0 / 30240,        -1.0 / 1209600,
+                           1.0 / 47900160, -691.0 / 1307674368e3, 1.0 / 74724249600.0};
+  double rest = w / (s - 1) + 0.5, factor = s / w;
+  for (int j = 0; j < 7; ++j) {
+    rest += shares[j] * factor;
+    factor *= (s + 2 * j + 1) / w * ((s + 2 * j + 2) / w);
+  }
+  return sum + power * rest;
+}
+// Below 0 terms to whole s have a sign: those of -a, -a - 1, … are of another sum.
+QCG_INLINE float f_zeta(float s, float v) {
+  if (s != s || v != v) return s_nan();
+  if (s <= 1) return s == 1 ? s_infinity() : s_nan();
+  const double order = s < 1e12f ? s : 1e12, a = v;
+  if (v > 0) return v - v != 0 ? 0 : (float)d_zeta(order, a);
+  const double rest = v > -8388608.0f ? d_beyond_whole(v) : 0;
+  if (rest == 0) return s_infinity();
+  const double half = order / 2 < 4e15 ? d_beyond_whole(order / 2) : 0;
+  if (half != 0 && half != 0.5 && half != -0.5) return s_nan();
+  const double up = rest > 0 ? rest : 1 + rest, down = rest > 0 ? 1 - rest : -rest;  // on both sides of 0
+  if (s - s != 0) return s_infinity();
+  const double below = d_zeta(order, down) - d_zeta(order, 1 - a);
+  return (float)(d_zeta(order, up) + (half == 0 ? below : -below));
 }

@@ -372,6 +372,22 @@ QCG_INLINE vf v_lgamma(vf x) { return v_by_lane<f_lgamma>(x); }
 QCG_INLINE vf v_digamma(vf x) { return v_by_lane<f_digamma>(x); }
 QCG_INLINE vf v_erfinv(vf x) { return v_by_lane<f_erfinv>(x); }
 QCG_INLINE vf v_ndtri(vf x) { return v_by_lane<f_ndtri>(x); }
+QCG_INLINE vf v_i0(vf x) { return v_by_lane<f_i0>(x); }
+QCG_INLINE vf v_i0e(vf x) { return v_by_lane<f_i0e>(x); }
+QCG_INLINE vf v_i1(vf x) { return v_by_lane<f_i1>(x); }
+QCG_INLINE vf v_i1e(vf x) { return v_by_lane<f_i1e>(x); }
+QCG_INLINE vf v_erfcx(vf x) { return v_by_lane<f_erfcx>(x); }
+QCG_INLINE vf v_log_ndtr(vf x) { return v_by_lane<f_log_ndtr>(x); }
+QCG_INLINE vf v_trigamma(vf x) { return v_by_lane<f_trigamma>(x); }
+__attribute__((noinline, unused)) static void map_zeta(const float* s, const float* a, float* y) {
+  for (int i = 0; i < VL; ++i) y[i] = f_zeta(s[i], a[i]);
+}
+QCG_INLINE vf v_zeta(vf s, vf a) {
+  float of_s[VL], of_a[VL], of_y[VL];
+  v_store_f32(of_s, s), v_store_f32(of_a, a);
+  map_zeta(of_s, of_a, of_y);
+  return v_load_f32(of_y);
+}
 
 // A condition is 1 or 0 in f32, as a stored bool is.
 QCG_INLINE vf v_gt(vf a, vf b) { return v_select(v_lt(b, a), v_set1(1.0f), v_zero()); }

@@ -56,6 +56,14 @@ QCG_DEVICE float s_lgamma(float x) { return f_lgamma(x); }
 QCG_DEVICE float s_digamma(float x) { return f_digamma(x); }
 QCG_DEVICE float s_erfinv(float x) { return f_erfinv(x); }
 QCG_DEVICE float s_ndtri(float x) { return f_ndtri(x); }
+QCG_DEVICE float s_i0(float x) { return f_i0(x); }
+QCG_DEVICE float s_i0e(float x) { return f_i0e(x); }
+QCG_DEVICE float s_i1(float x) { return f_i1(x); }
+QCG_DEVICE float s_i1e(float x) { return f_i1e(x); }
+QCG_DEVICE float s_erfcx(float x) { return f_erfcx(x); }
+QCG_DEVICE float s_log_ndtr(float x) { return f_log_ndtr(x); }
+QCG_DEVICE float s_trigamma(float x) { return f_trigamma(x); }
+QCG_DEVICE float s_zeta(float s, float a) { return f_zeta(s, a); }
 
 QCG_DEVICE float f32_of_bf16(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
 QCG_DEVICE unsigned short bf16_of_f32(float x) {

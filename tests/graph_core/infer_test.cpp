@@ -205,6 +205,7 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[3, 5]", "%y = aten.renorm.default(%x, 0, 0, 1.0) : f32[3, 5]", "expected an order above 0");
   refused("%x: f32[3, 5], %m: f32[3, 4], %v: f32[4]", "%y = aten.addmv.default(%x, %m, %v) : f32[3]",
           "f32[3, 5] does not broadcast to [3]");
+  refused("%x: f32[4]", "%y = aten.polygamma.default(40, %x) : f32[4]", "expected 0 to 32");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
 }
 

@@ -1660,6 +1660,27 @@ def quotients_and_mantissas():
     case("aten.rrelu_with_noise_functional.default", normal(3, 4), torch.zeros(3, 4), 0.1, 0.3, False)
 
 
+def bessel_and_zeta():
+    own = torch.Generator().manual_seed(79)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    inf, nan = math.inf, math.nan
+    x = torch.cat([normal(20) * 4, torch.tensor([0.0, -0.0, 15.9, 16.1, -40.0, inf, -inf, nan, 1e-30])])
+    for name in ("i0", "i0e", "i1", "i1e"):
+        case(f"aten.special_{name}.default", x if name.endswith("e") else x[x.isfinite()])  # of inf torch has NaN
+        case(f"aten.special_{name}.default", torch.tensor([3, -2, 0]))
+    case("aten.special_i0.default", normal(6).bfloat16())
+    case("aten.special_erfcx.default", torch.cat([normal(20) * 2, torch.tensor([0.0, 2.49, 2.51, 30.0, 1e20, -9.0, -20.0, inf, -inf, nan])]))
+    case("aten.special_log_ndtr.default", torch.cat([normal(20) * 3, torch.tensor([0.0, -40.0, 8.0, inf, -inf, nan])]))
+    for n in range(5):
+        case("aten.polygamma.default", n, normal(12).abs() * 5 + 0.1)
+    case("aten.polygamma.default", 1, torch.tensor([0.3, -0.7, -3.2, 40.0, inf, nan]))
+    case("aten.polygamma.default", 2, torch.tensor([3, 1], dtype=torch.int32))
+    case("aten.special_zeta.default", normal(12).abs() * 3 + 1.1, normal(12).abs() * 8 + 0.05)
+    case("aten.special_zeta.default", torch.tensor([1.0, 0.5, 2.0, 2.0, 3.0, 2.5, nan]), torch.tensor([2.0, 2.0, 0.0, -3.0, -1.25, -1.5, 1.0]))
+    case("aten.special_zeta.self_scalar", 2.5, normal(5).abs() + 0.2)
+    case("aten.special_zeta.other_scalar", normal(5).abs() + 1.3, 2)
+
+
 products()
 moves()
 pointwise()
@@ -1713,3 +1734,4 @@ losses()
 more_arrangements()
 products_and_sums()
 quotients_and_mantissas()
+bessel_and_zeta()

@@ -44,6 +44,13 @@ inline double reference_unary(std::string_view name, double x) {
   if (name == "digamma") return qcg::digamma(x);
   if (name == "erfinv") return qcg::inverse_erf(x);
   if (name == "ndtri") return qcg::inverse_normal(x);
+  if (name == "i0") return qcg::bessel_i0(x);
+  if (name == "i0e") return qcg::bessel_i0e(x);
+  if (name == "i1") return qcg::bessel_i1(x);
+  if (name == "i1e") return qcg::bessel_i1e(x);
+  if (name == "erfcx") return qcg::scaled_erfc(x);
+  if (name == "log_ndtr") return qcg::log_normal(x);
+  if (name == "trigamma") return qcg::trigamma(x);
   return std::nan("");
 }
 

@@ -74,3 +74,12 @@ TEST_CASE("compiled whole quotients of floats, common divisors and mantissas giv
   const int checked = check_cases(is_wanted, 2);
   CHECK(checked > 10);
 }
+
+TEST_CASE("compiled Bessel, zeta and scaled error functions give what torch gives") {
+  constexpr Op kOps[] = {"aten.special_i0.default",       "aten.special_i0e.default",   "aten.special_i1.default",
+                         "aten.special_i1e.default",      "aten.special_erfcx.default", "aten.special_log_ndtr.default",
+                         "aten.special_zeta.default",     "aten.polygamma.default",     "aten.special_zeta.self_scalar",
+                         "aten.special_zeta.other_scalar"};
+  const int checked = check_cases(is_one_of(kOps));
+  CHECK(checked > 12);
+}

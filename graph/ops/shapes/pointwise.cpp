@@ -114,6 +114,13 @@ Result<Types> infer_rrelu(const OpArgs& a) {
   return one(a.tensor("self").dtype, a.tensor("self").shape);
 }
 
+Result<Types> infer_polygamma(const OpArgs& a) {
+  QCG_TRY(n, a.constant("n"));
+  constexpr int64_t kMost = 32;  // n! and f32
+  if (n < 0 || n > kMost) return a.unsupported("n", "expected 0 to 32", "use a smaller order");
+  return infer_float_unary(a);
+}
+
 // And the slopes as they came.
 Result<Types> infer_rectified(const OpArgs& a) {
   QCG_TRY(types, infer_rrelu(a));
