@@ -9,7 +9,9 @@ namespace qcg {
 // shapes/sums.cpp
 ShapeRule infer_tensordot, infer_inner, infer_dot_of_rows, infer_scaled_sum, infer_chain, infer_matrix_power,
     infer_cross, infer_bilinear, infer_trilinear, infer_vander, infer_trapezoid, infer_distance,
-    infer_distances_of_pairs, infer_renorm, infer_nan_median, infer_mode;
+    infer_distances_of_pairs, infer_renorm;
+// shapes/library.cpp
+ShapeRule infer_median;
 // shapes/pointwise.cpp
 ShapeRule infer_sum, infer_mean;
 
@@ -51,10 +53,10 @@ inline constexpr OpRow kSums[] = {
     {"aten.pdist.default", "(Tensor self, float p=2.0) -> Tensor", pointwise, infer_distances_of_pairs},
     {"aten._pdist_forward.default", "(Tensor self, float p=2.0) -> Tensor", pointwise, infer_distances_of_pairs},
     {"aten.renorm.default", "(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", pointwise, infer_renorm},
-    {"aten.nanmedian.default", "(Tensor self) -> Tensor", pointwise, infer_nan_median},
+    {"aten.nanmedian.default", "(Tensor self) -> Tensor", pointwise, infer_median},
     {"aten.nanmedian.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
-     pointwise, infer_nan_median},
-    {"aten.mode.default", "(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor, Tensor)", pointwise, infer_mode},
+     pointwise, infer_median},
+    {"aten.mode.default", "(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor, Tensor)", pointwise, infer_median},
 };
 // clang-format on
 

@@ -134,12 +134,10 @@ Result<Types> infer_diag(const OpArgs& a) {
     return one(self.dtype, {size, size});
   }
   if (self.shape.size() != 2) return a.fail("self", "expected a list or a matrix, got " + describe(self));
-  const Dim below = self.shape[0] - Dim(std::max<int64_t>(-offset, 0)),
-            right = self.shape[1] - Dim(std::max<int64_t>(offset, 0));
-  const DimRange apart = range_of(below - right, a.graph.symbols);
-  if ((apart.min < 0 && apart.max > 0) || range_of(apart.max <= 0 ? below : right, a.graph.symbols).min < 0)
+  const auto diagonal = diagonal_of(self.shape[0], self.shape[1], offset, a.graph.symbols);
+  if (!diagonal)
     return a.unsupported("self", "the length of this diagonal is not known", "export with constant sizes here");
-  return one(self.dtype, {apart.max <= 0 ? below : right});
+  return one(self.dtype, {diagonal->size});
 }
 
 Result<Types> infer_diag_embed(const OpArgs& a) {

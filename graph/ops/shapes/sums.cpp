@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
-#include "graph/ops/rows_library.h"
 #include "graph/ops/rows_sums.h"
 
 namespace qcg {
@@ -255,13 +254,6 @@ Result<Types> infer_renorm(const OpArgs& a) {
   if (!p || !(*p > 0) || !most || !(*most >= 0))
     return a.fail("p", "expected an order above 0 and a norm of at least 0");
   return one(self.dtype, self.shape);
-}
-
-Result<Types> infer_nan_median(const OpArgs& a) { return infer_median(a); }
-
-Result<Types> infer_mode(const OpArgs& a) {
-  QCG_TRY(types, infer_median(a));
-  return types;
 }
 
 }  // namespace qcg
