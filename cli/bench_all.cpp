@@ -13,7 +13,6 @@
 #include "codegen/batch.h"
 #include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/microkernels.h"
-#include "codegen/gemm/pack.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/sample_problem.h"
 #include "codegen/kernel/target.h"
@@ -141,10 +140,12 @@ class TableBench {
     QCG_TRY(built, builder.build(batch.sources));
     progress_.show(fmt::format("{} {}: pack weights", scheme.label(), shape.name));
     const std::vector<SegmentTensors> tensors = sample_tensors(problem, static_cast<uint64_t>(threads));
-    const PackedLayout layout = layout_for(problem, target_);
-    QCG_TRY(packed, AlignedBuffer::allocate(packed_bytes(problem, layout)));
-    const std::span<std::byte> bytes(packed.data(), static_cast<size_t>(packed_bytes(problem, layout)));
-    QCG_CHECK(pack_weights(problem, layout, tensors, bytes));
+    const GemmDevice& device = gemm_device(target_.device);
+    const PackedLayout layout = device.layout(problem, target_);
+    const int64_t size = device.packed_bytes(problem, layout);
+    QCG_TRY(packed, AlignedBuffer::allocate(size));
+    const std::span<std::byte> bytes(packed.data(), static_cast<size_t>(size));
+    QCG_CHECK(device.pack(problem, layout, tensors, bytes));
     for (const Choice& choice : batch.choices) {
       std::vector<BuiltKernel> kernels;
       for (size_t i : choice.builds) kernels.push_back(built[i]);
