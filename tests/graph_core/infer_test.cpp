@@ -187,8 +187,13 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[3, 5]", "%y = aten.movedim.intlist(%x, [0, 1], [1, 1]) : f32[5, 3]", "an axis is listed twice");
   refused("%x: f32[s0]", "%y = aten.combinations.default(%x) : f32[6, 2]", "known only at run time");
   refused("%x: f32[2000]", "%y = aten.combinations.default(%x, 3) : f32[6, 2]", "more than 2^20 choices");
+  refused("%x: f32[0]", "%y = aten.combinations.default(%x, 9223372036854775807, true) : f32[0, 2]",
+          "more than 2^20 numbers");
   refused("%x: f32[3, 5], %s: f32[4]", "%y = aten.diagonal_scatter.default(%x, %s) : f32[3, 5]",
           "expected f32[3], got f32[4]");
+  refused("%x: f32[3, 5], %s: f32[3]", "%y = aten.diagonal_scatter.default(%x, %s, -9223372036854775808) : f32[3, 5]",
+          "it is beyond the matrix");
+  refused("%x: f32[3, 5]", "%y = aten.diag.default(%x, -9223372036854775808) : f32[3]", "it is beyond the matrix");
   refused("%x: f32[3, 5]", "%y = aten.sum_to_size.default(%x, [2, 5]) : f32[2, 5]", "[2, 5] does not broadcast to");
   refused("%x: f32[3, 5], %i: f32[2]", "%y = aten.index_fill.int_Scalar(%x, 0, %i, 1.0) : f32[3, 5]",
           "expected a list of positions, got f32[2]");

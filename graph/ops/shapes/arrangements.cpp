@@ -9,6 +9,12 @@
 #include "graph/ops/rows_library.h"
 
 namespace qcg {
+namespace {
+
+constexpr int64_t kMostOffset = int64_t{1} << 31;  // of a diagonal
+bool is_beyond(int64_t offset, int64_t most) { return offset < -most || offset > most; }
+
+}  // namespace
 
 // hsplit cuts columns, or a list; vsplit rows; dsplit what lies behind both.
 size_t axis_of_parts(const Graph& graph, const Node& node) {
@@ -127,8 +133,7 @@ Result<Types> infer_trace(const OpArgs& a) {
 Result<Types> infer_diag(const OpArgs& a) {
   const Value& self = a.tensor("self");
   QCG_TRY(offset, a.constant("diagonal"));
-  constexpr int64_t kMost = int64_t{1} << 31;
-  if (std::abs(offset) > kMost) return a.fail("diagonal", "it is beyond the matrix");
+  if (is_beyond(offset, kMostOffset)) return a.fail("diagonal", "it is beyond the matrix");
   if (self.shape.size() == 1) {
     const Dim size = self.shape[0] + Dim(std::abs(offset));
     return one(self.dtype, {size, size});
@@ -149,7 +154,7 @@ Result<Types> infer_diag_embed(const OpArgs& a) {
   if (self.shape.empty()) return a.fail("self", "expected rows, got a number");
   if (rows == columns) return a.fail("dim2", "the axis of dim1");
   constexpr int64_t kMost = 1 << 13;
-  if (std::abs(offset) > kMost) return a.unsupported("offset", "expected -2^13 to 2^13", "pad the result");
+  if (is_beyond(offset, kMost)) return a.unsupported("offset", "expected -2^13 to 2^13", "pad the result");
   Shape shape = self.shape;
   const Dim size = shape.back() + Dim(std::abs(offset));
   shape.pop_back();
@@ -323,8 +328,9 @@ Result<Types> infer_combinations(const OpArgs& a) {
   QCG_TRY(r, a.constant("r"));
   const bool repeated = a.boolean("with_replacement");
   constexpr int64_t kMost = 1 << 20;
-  const int64_t n = self.shape[0].constant(), from = repeated ? n + r - 1 : n;
   if (r < 1) return a.fail("r", "expected at least 1");
+  if (r > kMost) return a.unsupported("r", "more than 2^20 numbers", "choose fewer at a time");
+  const int64_t n = self.shape[0].constant(), from = repeated ? n + r - 1 : n;
   int64_t count = from < r || n == 0 ? 0 : 1;
   for (int64_t i = 1; i <= std::min(r, from - r) && count > 0; ++i) {
     count = count * (from - i + 1) / i;
@@ -351,8 +357,7 @@ Result<Types> infer_diagonal_scatter(const OpArgs& a) {
   QCG_TRY(columns, a.axis("dim2", self.shape.size()));
   QCG_TRY(offset, a.constant("offset"));
   if (rows == columns || self.shape.size() < 2) return a.fail("dim2", "expected another axis than dim1");
-  constexpr int64_t kMost = int64_t{1} << 31;
-  if (std::abs(offset) > kMost) return a.fail("offset", "it is beyond the matrix");
+  if (is_beyond(offset, kMostOffset)) return a.fail("offset", "it is beyond the matrix");
   const auto diagonal = diagonal_of(self.shape[rows], self.shape[columns], offset, a.graph.symbols);
   if (!diagonal)
     return a.unsupported("self", "the length of this diagonal is not known", "export with constant sizes here");
