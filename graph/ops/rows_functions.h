@@ -19,6 +19,8 @@ namespace rows {
 inline constexpr std::string_view kErfc =
      "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
      "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))";
+inline constexpr std::string_view kXLogY = "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))";
+inline constexpr std::string_view kXLog1pY = "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))";
 inline constexpr std::string_view kRoundDecimals =
      "div(mul(round_even(div(mul(self, ten_to(decimals)), ten_to(times(decimals, -1)))), "
      "ten_to(times(decimals, -1))), ten_to(decimals))";
@@ -139,17 +141,17 @@ inline constexpr OpRow kFunctions[] = {
      "mul(le(abs(sub(self, other)), 3.4028234663852886e+38), le(abs(sub(self, other)), add(atol, abs(mul(rtol, "
      "other))))))"},
     {"aten.xlogy.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+     pointwise, infer_div, kXLogY},
     {"aten.xlogy.Scalar_Other", "(Tensor self, Scalar other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+     pointwise, infer_div, kXLogY},
     {"aten.xlogy.Scalar_Self", "(Scalar self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+     pointwise, infer_div, kXLogY},
     {"aten.special_xlog1py.default", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
+     pointwise, infer_div, kXLog1pY},
     {"aten.special_xlog1py.other_scalar", "(Tensor self, Scalar other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
+     pointwise, infer_div, kXLog1pY},
     {"aten.special_xlog1py.self_scalar", "(Scalar self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))"},
+     pointwise, infer_div, kXLog1pY},
     {"aten.heaviside.default", "(Tensor self, Tensor values) -> Tensor",
      pointwise, infer_heaviside, "where(eq(self, 0), values, gt(self, 0))"},
     {"aten.true_divide.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",

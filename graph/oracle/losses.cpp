@@ -91,9 +91,7 @@ Result<Tensors> run_loss_of_elements(const RefContext& c) {
 // f of the rows of two tensors.
 template <class F>
 Doubles of_rows(const RefContext& c, std::string_view a, std::string_view b, F&& f) {
-  Shape shape = *broadcast(c.graph.value(c.node.tensor(a)).shape, c.graph.value(c.node.tensor(b)).shape);
-  Sizes both;
-  for (const Dim& d : shape) both.push_back(c.evaluate(d));
+  const Sizes both = c.broadcast_sizes(a, b);
   const Doubles x = read_doubles(broadcast_to(c.tensor(a).data, both)),
                 y = read_doubles(broadcast_to(c.tensor(b).data, both));
   const auto size = static_cast<size_t>(both.back());

@@ -48,7 +48,9 @@ struct RefContext {
   bool has(std::string_view name) const { return !node.arg(name).is_none(); }
   size_t axis(std::string_view name, size_t rank) const;
   int64_t evaluate(const Dim& d) const { return d.evaluate(symbols).value_or(0); }
-  std::vector<int64_t> sizes(size_t output) const;
+  std::vector<int64_t> evaluate(const Shape& shape) const;
+  std::vector<int64_t> sizes(size_t output) const { return evaluate(graph.value(node.outputs[output]).shape); }
+  std::vector<int64_t> broadcast_sizes(std::string_view a, std::string_view b) const;  // of two tensors together
   DType dtype(size_t output) const { return graph.value(node.outputs[output]).dtype; }
 };
 

@@ -355,10 +355,14 @@ size_t RefContext::axis(std::string_view name, size_t rank) const {
   return static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(std::max<size_t>(rank, 1)) : a);
 }
 
-std::vector<int64_t> RefContext::sizes(size_t output) const {
+std::vector<int64_t> RefContext::evaluate(const Shape& shape) const {
   std::vector<int64_t> sizes;
-  for (const Dim& d : graph.value(node.outputs[output]).shape) sizes.push_back(evaluate(d));
+  for (const Dim& d : shape) sizes.push_back(evaluate(d));
   return sizes;
+}
+
+std::vector<int64_t> RefContext::broadcast_sizes(std::string_view a, std::string_view b) const {
+  return evaluate(*broadcast(graph.value(node.tensor(a)).shape, graph.value(node.tensor(b)).shape));
 }
 
 std::vector<double> read_doubles(const Tensor& t) { return read_dense<double>(t); }

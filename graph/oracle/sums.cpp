@@ -25,14 +25,6 @@ std::vector<Doubles> lines_of(const Tensor& t, const std::vector<size_t>& axes) 
   return out;
 }
 
-// The sizes that two tensors broadcast to.
-std::vector<int64_t> both_sizes(const RefContext& c, std::string_view a, std::string_view b) {
-  const Shape shape = *broadcast(c.graph.value(c.node.tensor(a)).shape, c.graph.value(c.node.tensor(b)).shape);
-  std::vector<int64_t> sizes;
-  for (const Dim& d : shape) sizes.push_back(c.evaluate(d));
-  return sizes;
-}
-
 // A dot product of each line of one and each of the other.
 Result<Tensors> dots(const RefContext& c, const std::vector<Doubles>& x, const std::vector<Doubles>& y) {
   Doubles out;
@@ -59,8 +51,8 @@ Result<Tensors> run_inner(const RefContext& c) {
 }
 
 Result<Tensors> run_dot_of_rows(const RefContext& c) {
-  const std::vector<int64_t> both = both_sizes(c, "x", "y");
-  const size_t axis = axis_at(*c.node.arg("dim").get<Dim>(), both.size());
+  const std::vector<int64_t> both = c.broadcast_sizes("x", "y");
+  const size_t axis = c.axis("dim", both.size());
   const auto x = lines_of(broadcast_to(c.tensor("x").data, both), {axis}),
              y = lines_of(broadcast_to(c.tensor("y").data, both), {axis});
   Doubles out;
@@ -164,13 +156,10 @@ Result<Tensors> run_trilinear(const RefContext& c) {
   Shape all;
   for (const auto& [name, expand] : {std::pair{"i1", "expand1"}, {"i2", "expand2"}, {"i3", "expand3"}}) {
     const Shape shape = *expanded_shape(c.graph, c.node, name, expand);
-    std::vector<int64_t> sizes;
-    for (const Dim& d : shape) sizes.push_back(c.evaluate(d));
-    operands.push_back(c.tensor(name).data.contiguous().reshape(sizes));
+    operands.push_back(c.tensor(name).data.contiguous().reshape(c.evaluate(shape)));
     all = *broadcast(all, shape);
   }
-  std::vector<int64_t> sizes;
-  for (const Dim& d : all) sizes.push_back(c.evaluate(d));
+  const std::vector<int64_t> sizes = c.evaluate(all);
   std::vector<size_t> axes;
   if (const auto* given = c.node.arg("sumdim").get<std::vector<Dim>>())
     for (const Dim& d : *given) axes.push_back(axis_at(d, sizes.size()));
@@ -197,7 +186,7 @@ Result<Tensors> run_powers(const RefContext& c) {
 
 Result<Tensors> run_trapezoid(const RefContext& c) {
   const Tensor& y = c.tensor("y").data;
-  const size_t axis = axis_at(*c.node.arg("dim").get<Dim>(), y.shape.size());
+  const size_t axis = c.axis("dim", y.shape.size());
   const bool spaced = c.node.op->arg_index("x") >= 0, running = c.node.op->name.starts_with("aten.cumulative");
   const auto ys = lines_of(y, {axis});
   std::vector<Doubles> xs, areas;
@@ -244,7 +233,7 @@ Result<Tensors> run_nan_sum(const RefContext& c) {
 }
 
 Result<Tensors> run_distance(const RefContext& c) {
-  const std::vector<int64_t> both = both_sizes(c, "self", "other");
+  const std::vector<int64_t> both = c.broadcast_sizes("self", "other");
   Doubles x = read_doubles(broadcast_to(c.tensor("self").data, both));
   const Doubles y = read_doubles(broadcast_to(c.tensor("other").data, both));
   for (size_t i = 0; i < x.size(); ++i) x[i] -= y[i];

@@ -30,6 +30,12 @@ Result<PromotedOperands> promote_floats(const OpArgs& a, std::initializer_list<s
   return out;
 }
 
+Status check_weight(const OpArgs& a, const Dim& classes) {
+  const Value* weight = has_arg(a, "weight") ? a.optional_tensor("weight") : nullptr;
+  if (!weight || (is_floating(weight->dtype) && weight->shape == Shape{classes})) return {};
+  return a.fail("weight", fmt::format("{} is not one float for each of {} classes", describe(*weight), classes.str()));
+}
+
 }  // namespace
 
 Result<Types> infer_loss_of_elements(const OpArgs& a) {
@@ -50,12 +56,6 @@ Result<Types> infer_loss_of_rows(const OpArgs& a) {
     rows.shape = *both;
   }
   return reduced_loss(a, rows.dtype.result(), rows.shape);
-}
-
-static Status check_weight(const OpArgs& a, const Dim& classes) {
-  const Value* weight = has_arg(a, "weight") ? a.optional_tensor("weight") : nullptr;
-  if (!weight || (is_floating(weight->dtype) && weight->shape == Shape{classes})) return {};
-  return a.fail("weight", fmt::format("{} is not one float for each of {} classes", describe(*weight), classes.str()));
 }
 
 // Of classes along the last axis, [C] or [N, C].
@@ -97,8 +97,7 @@ Result<Types> infer_loss_of_classes(const OpArgs& a) {
     const auto smoothing = as_number(a.node.arg("label_smoothing"));
     if (!smoothing || !(*smoothing >= 0 && *smoothing <= 1)) return a.fail("label_smoothing", "expected 0 to 1");
   }
-  QCG_TRY(ignored, a.constant("ignore_index"));
-  (void)ignored;
+  QCG_CHECK(a.constant("ignore_index"));
   return reduced_loss(a, self.dtype, each);
 }
 

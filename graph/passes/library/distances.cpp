@@ -130,7 +130,7 @@ Values write_distances_of_pairs(OpEmitter& e, const Graph& graph, const Node& no
 Values write_renorm(OpEmitter& e, const Graph& graph, const Node& node) {
   constexpr double kSmall = 1e-7;
   const ValueId x = e.widened(node.tensor("self"));
-  const size_t rank = graph.value(x).shape.size(), axis = axis_at(*node.arg("dim").get<Dim>(), rank);
+  const size_t rank = graph.value(x).shape.size(), axis = *as_axis(node.arg("dim"), rank);
   Axes others;
   for (size_t i = 0; i < rank; ++i)
     if (i != axis) others.push_back(axis_number(i));

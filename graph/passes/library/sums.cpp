@@ -32,7 +32,7 @@ Values write_nan_mean(OpEmitter& e, const Graph& graph, const Node& node) {
 Values write_trapezoid(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId y = e.widened(node.tensor("y"));
   const Shape shape = graph.value(y).shape;
-  const size_t axis = axis_at(*node.arg("dim").get<Dim>(), shape.size());
+  const size_t axis = *as_axis(node.arg("dim"), shape.size());
   const auto sides = [&](ValueId x) {
     const Dim size = shape[axis];
     const auto part = [&](const Dim& start, const Dim& end) {
