@@ -25,6 +25,7 @@ nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
     for (const Dim& size : tensor.shape)
       shape.push_back(size.is_constant() ? nlohmann::json(size.constant()) : nlohmann::json(size.str()));
     out.push_back({{"name", tensor.name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", std::move(shape)}});
+    if (!tensor.symbol.empty()) out.back()["symbol"] = tensor.symbol;
   }
   return out;
 }
@@ -35,7 +36,7 @@ Signature signature_of(const Graph& graph) {
   Signature out;
   out.symbols = graph.symbols;
   const auto add = [&](std::vector<Signature::Tensor>& list, const std::string& name, ValueId id) {
-    list.push_back({name, graph.value(id).dtype, graph.value(id).shape});
+    list.push_back({name, graph.value(id).dtype, graph.value(id).shape, graph.value(id).symbol});
   };
   for (size_t i = 0; i < graph.user_inputs(); ++i) add(out.inputs, graph.value(graph.inputs[i]).name, graph.inputs[i]);
   for (size_t i = 0; i < graph.user_outputs(); ++i) add(out.outputs, graph.output_names[i], graph.outputs[i]);
@@ -48,21 +49,23 @@ Signature signature_of(const ProgramManifest& manifest) {
   for (const auto& symbol : manifest.symbols) out.symbols.push_back({symbol.name, symbol.min, symbol.max});
   const auto list = [&](const std::vector<ProgramManifest::Tensor>& from, std::vector<Signature::Tensor>& to) {
     for (const auto& tensor : from) {
-      to.push_back({tensor.name, tensor.dtype, {}});
+      to.push_back({tensor.name, tensor.dtype, {}, {}});
+      if (tensor.symbol >= 0) to.back().symbol = out.symbols[static_cast<size_t>(tensor.symbol)].name;
       for (const SizeExpr& size : tensor.shape) to.back().shape.push_back(size_of(size, manifest.symbols));
     }
   };
   list(manifest.inputs, out.inputs);
   list(manifest.outputs, out.outputs);
   for (const auto& state : manifest.states)
-    out.states.push_back({state.name, state.dtype, Shape(state.shape.begin(), state.shape.end())});
+    out.states.push_back({state.name, state.dtype, Shape(state.shape.begin(), state.shape.end()), {}});
   return out;
 }
 
 std::string describe_signature(const Signature& signature) {
   Table table({});
   for (const auto& t : signature.inputs)
-    table.add({"input", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
+    table.add({"input", t.name, std::string(dtype_name(t.dtype)),
+               to_string(t.shape) + (t.symbol.empty() ? "" : " = " + t.symbol)});
   for (const auto& t : signature.outputs)
     table.add({"output", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
   for (const auto& t : signature.states)

@@ -22,6 +22,7 @@ struct Signature {
     std::string name;
     DType dtype;
     Shape shape;
+    std::string symbol;  // whose value an input is; empty: of none
   };
   std::vector<Tensor> inputs, outputs, states;
   std::vector<Symbol> symbols;
@@ -31,7 +32,7 @@ Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
 
 std::string describe_signature(const Signature& signature);
-// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A size is
+// Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A size is
 // a number, or text if it has symbols. `max` is null if there is no maximum.
 void add_signature(const Signature& signature, nlohmann::json& out);
 

@@ -209,6 +209,11 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
   for (const auto& symbol : m.symbols) values.push_back(symbol.min);
   for (const auto& b : m.bindings) {
     const auto& symbol = m.symbols[static_cast<size_t>(b.symbol)];
+    if (b.axis == ProgramManifest::kElement) {
+      QCG_TRY(value, symbol_value(static_cast<size_t>(b.input), inputs[static_cast<size_t>(b.input)]));
+      values[static_cast<size_t>(b.symbol)] = value;
+      continue;
+    }
     const int64_t extent = inputs[static_cast<size_t>(b.input)].shape[static_cast<size_t>(b.axis)];
     int64_t scaled = 0;
     const bool divides = !__builtin_sub_overflow(extent, b.constant, &scaled) &&
@@ -226,6 +231,24 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
   return values;
 }
 
+Result<int64_t> Program::symbol_value(size_t index, const TensorView& view) const {
+  const ProgramManifest::Tensor& input = manifest_.inputs[index];
+  const auto& symbol = manifest_.symbols[static_cast<size_t>(input.symbol)];
+  QCG_CHECK(check_input(index, view, {}));  // its shape is of numbers
+  if (view.data == nullptr)
+    return wrong_input(input.name, "has no data, but sizes follow from its value " + symbol.name);
+  int64_t value = 0;
+  int32_t narrow = 0;
+  if (view.dtype == DType::i64) std::memcpy(&value, view.data, sizeof value);
+  else std::memcpy(&narrow, view.data, sizeof narrow), value = narrow;
+  if (value < symbol.min || value > symbol.max)
+    return Error::bad_input("input '" + input.name + "'",
+                            "is " + std::to_string(value) + ", but " + symbol.name + " is from " +
+                                std::to_string(symbol.min) + " to " + std::to_string(symbol.max),
+                            "pass a number that the model was exported for; sizes are not negative");
+  return value;
+}
+
 Status Program::check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const {
   const auto& expected = manifest_.inputs[index];
   if (view.dtype != expected.dtype)
@@ -237,6 +260,13 @@ Status Program::check_input(size_t index, const TensorView& view, std::span<cons
       return wrong_input(expected.name, "axis " + std::to_string(axis) + " is " + std::to_string(view.shape[axis]) +
                                             ", the program expects " +
                                             (extent ? std::to_string(*extent) : "more than 2^63"));
+  }
+  if (expected.symbol >= 0 && !symbol_values.empty()) {
+    const auto symbol = static_cast<size_t>(expected.symbol);
+    QCG_TRY(value, symbol_value(index, view));
+    if (value != symbol_values[symbol])
+      return wrong_input(expected.name, "is " + std::to_string(value) + ", but " + manifest_.symbols[symbol].name +
+                                            " is " + std::to_string(symbol_values[symbol]));
   }
   if (!byte_count(view.shape, view.dtype))
     return wrong_input(expected.name, "has an impossible shape " + shape_text(view.shape));

@@ -79,8 +79,9 @@ class Program {
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
   // Returns the symbol values. Error BadInput: count, a dtype, a shape or a symbol is wrong; it names tensor and axis.
+  // Reads the data of inputs that are values of symbols (ProgramManifest::Tensor::symbol), of others shapes and dtypes.
   Result<std::vector<int64_t>> bind_symbols(std::span<const TensorView> inputs) const;
-  // Returns the shapes of the outputs for these inputs. Reads shapes and dtypes only, never data.
+  // Returns the shapes of the outputs for these inputs. Reads what bind_symbols reads.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
 
   const std::byte* weights() const { return image_->weights; }
@@ -112,6 +113,7 @@ class Program {
   Status check_files(const ProgramDirectory& directory) const;
   Status load_modules(const ProgramDirectory& directory);
   Status load_weights(const ProgramDirectory& directory, const LoadOptions& options);
+  Result<int64_t> symbol_value(size_t index, const TensorView& view) const;  // of an input that is a symbol's value
   Status check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const;
 
   ProgramManifest manifest_;

@@ -156,6 +156,7 @@ class Reader {
   void read_files(const Json& files);
   void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
   ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
+  ProgramManifest::Tensor input(const Json& value, const std::string& path);
   void read_state(const Json& value, const std::string& path);
   int64_t weights_bytes() const;
   ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
@@ -257,6 +258,18 @@ ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& pat
   const Json& shape = field(value, "shape");
   check(shape.size() <= kMaxAxes, path + ".shape", "has more than 16 axes");
   each(shape, path + ".shape", [&](const Json& d, const std::string& at) { t.shape.push_back(size(d, at)); });
+  return t;
+}
+
+// The same, or {"name": "n", "dtype": "i64", "shape": [], "symbol": 0}
+ProgramManifest::Tensor Reader::input(const Json& value, const std::string& path) {
+  ProgramManifest::Tensor t = tensor(value, path);
+  const Json& symbol = field(value, "symbol");
+  if (symbol.is_null()) return t;
+  t.symbol = index(symbol, path + ".symbol", out_.symbols.size());
+  const auto is_one = [](const SizeExpr& size) { return size.is_constant() && size.evaluate({}) == 1; };
+  check((t.dtype == DType::i64 || t.dtype == DType::i32) && std::ranges::all_of(t.shape, is_one), path + ".symbol",
+        "is not of an input of one i64 or i32");
   return t;
 }
 
@@ -484,9 +497,16 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   }
 }
 
-// Finds for every symbol the first extent of an input that is coefficient * symbol + constant.
+// Finds for every symbol the input that is its value, or the first extent of an input that is coefficient * symbol +
+// constant.
 void Reader::derive_bindings(const std::string& path) {
   std::vector<bool> bound(out_.symbols.size(), false);
+  for (size_t i = 0; i < out_.inputs.size(); ++i) {
+    const int symbol = out_.inputs[i].symbol;
+    if (symbol < 0 || bound[static_cast<size_t>(symbol)]) continue;
+    bound[static_cast<size_t>(symbol)] = true;
+    out_.bindings.push_back({symbol, static_cast<int>(i), ProgramManifest::kElement});
+  }
   for (size_t i = 0; i < out_.inputs.size(); ++i) {
     for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {
       ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
@@ -507,7 +527,7 @@ void Reader::derive_bindings(const std::string& path) {
   }
   for (size_t s = 0; s < bound.size(); ++s)
     check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, path + ".symbols[" + std::to_string(s) + "]",
-          "is not determined by the shape of any input");
+          "is not determined by the shape or value of any input");
 }
 
 Status Reader::read(const Json& root) {
@@ -575,7 +595,7 @@ Status Reader::read_method(const Json& root, const std::string& path) {
     out_.symbols.push_back(std::move(s));
   });
   each(field(root, "inputs"), path + ".inputs",
-       [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
+       [&](const Json& v, const std::string& at) { out_.inputs.push_back(input(v, at)); });
   each(field(root, "outputs"), path + ".outputs",
        [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
   const Json& steps = field(root, "steps");

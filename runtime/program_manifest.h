@@ -57,6 +57,7 @@ struct ProgramManifest {
     std::string name;
     DType dtype = DType::f32;
     std::vector<SizeExpr> shape;
+    int symbol = -1;  // of an input of one integer: the symbol whose value it is
   };
   // A tensor that a program keeps between runs (state.h).
   struct State {
@@ -112,7 +113,9 @@ struct ProgramManifest {
     std::vector<SizeExpr> params;
     std::optional<Groups> groups;
   };
-  // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant.
+  // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant, or, with axis
+  // kElement, the input's only element is the value.
+  static constexpr int kElement = -1;
   struct Binding {
     int symbol = 0, input = 0, axis = 0;
     int64_t coefficient = 1, constant = 0;

@@ -101,23 +101,24 @@ QCG_API int32_t qcg_n_outputs(const qcg_program* program);
 QCG_API qcg_status qcg_input_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
 QCG_API qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
 
-/* Computes the shape of output `index` for these inputs. The function reads only their dtypes and shapes. Before the
- * call, `*ndim` is the capacity of `shape` in elements; after it, the rank of the output. If the capacity is too small,
+/* Computes the shape of output `index` for these inputs. The function reads their dtypes and shapes, and the
+ * data of inputs that are values of symbols (qcg_symbol). Before the call, `*ndim` is the capacity of `shape` in elements; after it, the rank of the output. If the capacity is too small,
  * the function sets `*ndim` and returns QCG_ERROR_BAD_INPUT. */
 QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
                                     int32_t index, int64_t* shape, int32_t* ndim);
 
-/* Computes how many bytes of memory a run needs for temporaries with these inputs. The function reads only their dtypes
- * and shapes. */
+/* Computes how many bytes of memory a run needs for temporaries with these inputs. The function reads what
+ * qcg_output_shape reads. */
 QCG_API qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
                                    int64_t* bytes);
 
 /* A symbol is a size that is known only when the program runs; it has a value from `min` to `max`. An input determines
- * it: extent `axis` of input `input` is coefficient * symbol + constant. `name` is valid as long as the program. */
+ * it: extent `axis` of input `input` is coefficient * symbol + constant. Where `axis` is -1, the only element of that input is
+ * the value. `name` is valid as long as the program. */
 typedef struct qcg_symbol {
   const char* name;
   int64_t min, max;
-  int32_t input, axis; /* -1: no input determines the symbol, and its value is `min` */
+  int32_t input, axis; /* input -1: no input determines the symbol, and its value is `min` */
   int64_t coefficient, constant;
 } qcg_symbol;
 

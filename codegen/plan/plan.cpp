@@ -53,18 +53,20 @@ Result<Plan> Planner::run() {
   return std::move(plan_);
 }
 
-// A program finds a symbol's value from an extent of an input that is linear in it alone.
+// A program finds a symbol's value from an extent of an input that is linear in it alone, or an input is that value.
 Status Planner::check_symbols() const {
   std::set<std::string> found;
-  for (ValueId input : graph_.inputs)
+  for (ValueId input : graph_.inputs) {
+    if (!graph_.value(input).symbol.empty()) found.insert(graph_.value(input).symbol);
     for (const Dim& extent : graph_.value(input).shape) {
       const auto symbols = extent.symbols();
       const bool linear = std::ranges::all_of(extent.terms(), [](const auto& term) { return term.first.size() <= 1; });
       if (linear && symbols.size() == 1 && !extent.has_calls()) found.insert(symbols[0]);
     }
+  }
   for (const Symbol& symbol : graph_.symbols)
     if (symbol.min != symbol.max && !found.contains(symbol.name))
-      return Error::bad_input("symbol '" + symbol.name + "'", "no extent of an input determines its value",
+      return Error::bad_input("symbol '" + symbol.name + "'", "no extent and no value of an input determines it",
                               "give an input an extent of this symbol alone (m, 2*m+1), or leave the symbol out");
   return {};
 }
@@ -74,6 +76,7 @@ void Planner::add_signature() {
     const Value& value = graph_.value(graph_.inputs[i]);
     plan_.input_names.push_back(value.name);
     plan_.input_types.push_back({value.dtype, value.shape});
+    plan_.input_symbols.push_back(value.symbol);
     views_[graph_.inputs[i]] =
         dense_view(add_buffer({BufferKind::input, static_cast<int>(i), {}, -1, -1}), value.shape);
   }

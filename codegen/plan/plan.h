@@ -83,6 +83,7 @@ struct Plan {
   std::vector<Symbol> symbols;
   std::vector<ValueType> input_types, output_types;
   std::vector<std::string> input_names, output_names;
+  std::vector<std::string> input_symbols;  // those whose values inputs are, by input; empty: of none
   std::vector<PlanState> states;
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;

@@ -295,8 +295,11 @@ Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
   for (const Symbol& symbol : plan.symbols)
     manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
-  for (size_t i = 0; i < plan.input_names.size(); ++i)
-    manifest["inputs"].push_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
+  for (size_t i = 0; i < plan.input_names.size(); ++i) {
+    json& input = manifest["inputs"].emplace_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
+    const auto symbol = std::ranges::find(plan.symbols, plan.input_symbols[i], &Symbol::name);
+    if (symbol != plan.symbols.end()) input["symbol"] = symbol - plan.symbols.begin();
+  }
   for (size_t i = 0; i < plan.output_names.size(); ++i)
     manifest["outputs"].push_back(tensor_json(plan.output_names[i], plan.output_types[i], plan.symbols));
   for (const PlanState& state : plan.states) {

@@ -41,6 +41,7 @@ std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_
     if (!is_floating(input.dtype))
       integers = random_integers(input.dtype, zeros.numel(),
                                  out.size() < ranges.size() ? ranges[out.size()] : InputRange{}, rng);
+    if (input.symbol >= 0) integers = {symbols[static_cast<size_t>(input.symbol)]};
     for (int64_t i = 0; i < zeros.numel(); ++i) {
       std::byte* p = bytes.data() + static_cast<size_t>(i) * dtype_bytes(input.dtype);
       if (is_floating(input.dtype)) double_to_element(input.dtype, normal(rng), p);

@@ -70,6 +70,11 @@ ValueId Node::tensor(std::string_view name) const {
   return id ? *id : kNoValue;
 }
 
+bool may_be_symbol(const Value& value) {
+  return value.kind == ValueKind::input && (value.dtype == DType::i64 || value.dtype == DType::i32) &&
+         std::ranges::all_of(value.shape, [](const Dim& size) { return size.is_constant(1); });
+}
+
 ValueId Graph::add_input(std::string name, DType dtype, Shape shape) {
   Value v;
   v.name = std::move(name);

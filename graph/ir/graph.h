@@ -45,6 +45,10 @@
 //   qcg.windows(x [batch, axes…, C], weight [kernel…, C], op, kernel, stride, dilation, before, places) -> [batch, places…, C]
 //       by channel, over the elements of x at place * stride - before + tap * dilation, as far as there are any: their sum, their
 //       maximum (op sum, max; no weight), or the sum of each times its tap's weight (product). One or two axes.
+//
+// An input of one integer may be the value of a symbol, as a size that the caller passes is:
+//
+//   graph(%x: f32[5, 30], %n: i64[] = s86) {
 #pragma once
 
 #include <cstdint>
@@ -100,7 +104,10 @@ struct Value {
   uint32_t output = 0;           // which output of the producer
   Tensor data;                   // kind parameter: constant shape, maybe unbound bytes; name is the weight's own (fqn).
                                  // The input of a state: its value before the first run
+  std::string symbol;            // kind input, of one i64 or i32: the symbol whose value it is; empty: of none
 };
+
+bool may_be_symbol(const Value& value);  // whether it is an input of one i64 or i32
 
 struct Node {
   const OpSchema* op = nullptr;

@@ -29,8 +29,7 @@ class Printer {
     text_ += "graph";
     if (graph_.name != "graph") text_ += " " + quote_text(graph_.name);
     text_ += "(";
-    for (size_t i = 0; i < graph_.user_inputs(); ++i)
-      text_ += (i ? ", " : "") + ref(graph_.inputs[i]) + ": " + type(graph_.value(graph_.inputs[i]));
+    for (size_t i = 0; i < graph_.user_inputs(); ++i) print_input(i);
     text_ += ") {\n";
     for (const Node& node : graph_.nodes) print_node(node);
     print_return();
@@ -45,6 +44,12 @@ class Printer {
   }
 
  private:
+  // %n: i64[] = s0 where the input is the value of a symbol
+  void print_input(size_t i) {
+    const Value& v = graph_.value(graph_.inputs[i]);
+    text_ += (i ? ", " : "") + ref(graph_.inputs[i]) + ": " + type(v) + (v.symbol.empty() ? "" : " = " + v.symbol);
+  }
+
   void print_parameter(const Value& v) {
     text_ += fmt::format("param {}: {}", print_name('@', v.name), type(v));
     if (!v.data.is_contiguous()) {

@@ -49,6 +49,7 @@ std::optional<Dim> combined(const Graph& graph, const Node& node, int steps) {
 
 std::optional<Dim> held_by(const Graph& graph, ValueId id, int steps) {
   const Value& value = graph.value(id);
+  if (!value.symbol.empty()) return Dim::symbol(value.symbol);
   const bool integers = !is_floating(value.dtype) && value.dtype != DType::boolean;
   if (steps == 0 || value.kind != ValueKind::node || !integers || !product(value.shape).is_constant(1))
     return std::nullopt;
@@ -65,6 +66,24 @@ std::optional<Dim> held_by(const Graph& graph, ValueId id, int steps) {
 std::optional<Dim> size_held_by(const Graph& graph, ValueId id) {
   auto size = held_by(graph, id, kMaxSteps);
   return size && size->valid() ? size : std::nullopt;
+}
+
+ValueId input_held_by(const Graph& graph, ValueId id) {
+  for (int steps = kMaxSteps; steps > 0; --steps) {
+    const Value& value = graph.value(id);
+    if (may_be_symbol(value)) return id;
+    if (value.kind != ValueKind::node || value.dtype != DType::i64 || !product(value.shape).is_constant(1)) break;
+    const Node& node = graph.nodes[value.producer];
+    if (!is_any(node.op, kMoves) && node.op != Op("aten.select.int")) break;
+    id = node.tensor("self");
+    if (!product(graph.value(id).shape).is_constant(1)) break;
+  }
+  return kNoValue;
+}
+
+bool is_one_symbol(const Dim& size) {
+  const auto symbols = size.symbols();
+  return symbols.size() == 1 && size == Dim::symbol(symbols[0]);
 }
 
 Dim with_known(const Dim& dim, const KnownSizes& known) {

@@ -19,6 +19,11 @@ namespace qcg {
 // The only element of an integer tensor, where sizes alone determine it; nullopt: data does.
 std::optional<Dim> size_held_by(const Graph& graph, ValueId id);
 
+// The input of one integer whose element the tensor holds; kNoValue: there is none.
+ValueId input_held_by(const Graph& graph, ValueId id);
+
+bool is_one_symbol(const Dim& size);  // s0, not 2*s0 or s0+1
+
 using KnownSizes = std::map<std::string, Dim, std::less<>>;
 
 // The size with known symbols replaced; may be invalid.

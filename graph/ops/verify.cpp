@@ -121,6 +121,11 @@ class Verifier {
         return broken(3, graph_.name, "an output is not defined");
     if (graph_.output_names.size() != graph_.outputs.size())
       return broken(3, graph_.name, "expected one name per output");
+    for (const Value& v : graph_.values)
+      if (!v.symbol.empty() && (!may_be_symbol(v) || !symbols_.contains(v.symbol)))
+        return broken(3, "%" + v.name,
+                      "it is the value of a symbol, but no i64 or i32 input of one element, or '" + v.symbol +
+                          "' is not declared");
     return check_states();
   }
 
@@ -133,6 +138,7 @@ class Verifier {
       const Value& before = graph_.value(graph_.state_input(i));
       const Value& after = graph_.value(graph_.state_output(i));
       const std::string where = "state " + graph_.states[i];
+      if (!before.symbol.empty()) return broken(12, where, "it is the value of a symbol");
       if (graph_.states[i].empty() || !seen.insert(graph_.states[i]).second)
         return broken(12, where, "its name is empty or taken");
       if (before.dtype != after.dtype || before.shape != after.shape)

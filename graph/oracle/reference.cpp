@@ -225,6 +225,7 @@ class Evaluator {
                               fmt::format("{} inputs for a graph of {}", inputs.size(), graph_.inputs.size()),
                               "give one tensor per input");
     std::vector<std::vector<int64_t>> shapes;
+    SymbolValues given;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& v = graph_.value(graph_.inputs[i]);
       if (!inputs[i].in_bounds() || inputs[i].dtype != v.dtype)
@@ -232,8 +233,13 @@ class Evaluator {
                                 "give the dtype of the signature");
       shapes.push_back(inputs[i].shape);
       values_[graph_.inputs[i]] = {inputs[i], v.dtype, false};
+      if (v.symbol.empty() || inputs[i].numel() != 1) continue;  // another size is an error below
+      const int64_t value = element_to_int(v.dtype, inputs[i].contiguous().bytes().data());
+      if (given.emplace(v.symbol, value).first->second != value)
+        return Error::bad_input("%" + v.name, fmt::format("it is {}, but {} is another number", value, v.symbol),
+                                "give inputs that agree");
     }
-    QCG_TRY(symbols, bind_symbols(graph_, shapes));
+    QCG_TRY(symbols, bind_symbols(graph_, shapes, given));
     symbols_ = symbols;
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_.value(id).kind == ValueKind::parameter)
@@ -453,14 +459,15 @@ int64_t wrap_to_dtype(DType dtype, int64_t v) {
   return element_to_int(dtype, element);
 }
 
-Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes) {
+Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes,
+                                  const SymbolValues& given) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const Value& v = graph.value(graph.inputs[i]);
     if (i >= shapes.size() || shapes[i].size() != v.shape.size())
       return Error::bad_input("%" + v.name, fmt::format("the input does not have {} axes", v.shape.size()),
                               "the signature says " + to_string(v.shape));
   }
-  SymbolValues known;
+  SymbolValues known = given;
   while (bind_some(graph, shapes, known)) {
   }
   for (size_t i = 0; i < graph.inputs.size(); ++i) {

@@ -31,9 +31,10 @@ struct ReferenceOptions {
 Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
                                            ReferenceOptions = {});
 
-// The values of the graph's symbols, from the shapes of its inputs in order. Errors: a shape that no values explain, a
-// value outside its symbol's range, a symbol that no input shows.
-Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes);
+// The values of the graph's symbols, from the shapes of its inputs in order, and from `given`: those that inputs are the
+// values of. Errors: a shape that no values explain, a value outside its symbol's range, a symbol that no input shows.
+Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes,
+                                  const SymbolValues& given = {});
 
 // evaluate_graph for a while: no operation is begun after `deadline`. Outputs that cost little come first; those that
 // were not reached are unbound.

@@ -142,7 +142,16 @@ class NativeReader {
 
   Status read_input(const JsonCursor& input) {
     QCG_TRY(d, read_declaration(input));
-    values_.emplace(d.name, graph_.add_input(d.name, d.dtype, std::move(d.shape)));
+    const ValueId id = graph_.add_input(d.name, d.dtype, std::move(d.shape));
+    values_.emplace(d.name, id);
+    const auto symbol_at = input.find("symbol");
+    if (!symbol_at) return {};
+    QCG_TRY(symbol, symbol_at->string());
+    if (!symbols_.contains(std::string(symbol)))
+      return symbol_at->bad("the symbol " + quote(symbol) + " is not declared", "add it to \"symbols\" with its range");
+    if (!may_be_symbol(graph_.value(id)))
+      return symbol_at->bad("the value of a symbol is one integer", "give the input the dtype i64 or i32 and shape []");
+    graph_.value(id).symbol = symbol;
     return {};
   }
 

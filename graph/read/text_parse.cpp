@@ -140,7 +140,11 @@ class Parser : private TextScanner {
       QCG_TRY(name, parse_name());
       QCG_CHECK(expect(':'));
       QCG_TRY(type, parse_type());
-      QCG_CHECK(define("%" + name, graph_.add_input(name, type.dtype, std::move(type.shape))));
+      const ValueId id = graph_.add_input(name, type.dtype, std::move(type.shape));
+      QCG_CHECK(define("%" + name, id));
+      if (!take('=')) continue;
+      graph_.value(id).symbol = take_word();
+      if (graph_.value(id).symbol.empty()) return fail("expected the symbol whose value the input is");
     } while (take(','));
     return expect(')');
   }

@@ -51,6 +51,21 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("an integer input says how long results are, and is a number in them") {
+  const Run run = run_on(
+      "symbol n in [0, 40]\nsymbol m in [1, 64]\nparam @w: f32[16, 40]\n"
+      "graph(%x: f32[m, 40], %n: i64[] = n) {\n"
+      "  %part = aten.slice.Tensor(self = %x, dim = 1, end = n) : f32[m, n]\n"
+      "  %wide = aten.mul.Tensor(self = %part, other = n) : f32[m, n]\n"
+      "  %range = aten.arange.default(end = n) : i64[n]\n"
+      "  %l = aten.linear.default(input = %x, weight = @w) : f32[m, 16]\n"
+      "  %y = aten.add.Tensor(self = %l, other = %n) : f32[m, 16]\n"
+      "  return %wide, %range, %y\n}\n",
+      {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("axes walked backwards are read by loops as they are, by everything else as copies") {
   const Run run = run_on(
       "symbol m in [0, 64]\nparam @w: f32[16, 40]\nparam @v: f32[40]\ngraph(%x: f32[m, 40], %z: f32[m, 16]) {\n"

@@ -109,6 +109,24 @@ TEST_CASE("symbols are bound from the inputs' shapes") {
   CHECK(out[1].shape == std::vector<int64_t>{4, 0});
 }
 
+TEST_CASE("an input may be the value of a symbol") {
+  Graph g = parse(
+      "symbol n in [1, 8]\ngraph(%x: f32[8], %k: i64[] = n, %again: i32[1] = n) {\n"
+      "  %y = aten.slice.Tensor(%x, end = n) : f32[n]\n  return %y\n}\n");
+  const auto of = [&](int64_t n, int32_t again) {
+    const auto bytes = [](const auto& v) {
+      const auto* p = reinterpret_cast<const std::byte*>(&v);
+      return std::vector<std::byte>(p, p + sizeof v);
+    };
+    return evaluate_graph(g, {Tensor::zeros(DType::f32, {8}), Tensor::from_bytes(DType::i64, {}, bytes(n)),
+                              Tensor::from_bytes(DType::i32, {1}, bytes(again))});
+  };
+  const auto out = of(3, 3);
+  REQUIRE(out.ok());
+  CHECK((*out)[0].shape == std::vector<int64_t>{3});
+  for (const auto& [n, again] : {std::pair(3, 4), {0, 0}, {-1, -1}, {9, 9}}) CHECK_FALSE(of(n, again).ok());
+}
+
 TEST_CASE("intermediates round only when casts are emulated, constants always") {
   Graph g = parse(
       "graph(%x: bf16[1]) {\n  %a = aten.add.Tensor(%x, other = 0.001) : bf16[1]\n"

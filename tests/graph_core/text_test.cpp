@@ -22,7 +22,7 @@ constexpr const char* kMlp = R"(symbol s0 in [1, 4096]
 param @gate.weight: i8[704, 256]
 param @gate.scale: f32[704, 1]
 param @up.weight: i8[256, 704] strides [1, 256]
-graph "mlp"(%x: bf16[s0, 256]) {
+graph "mlp"(%x: bf16[s0, 256], %n: i64[] = s0) {
   aten._assert_tensor_metadata.default(%x, dtype = bf16)
   %g, %h = qcg.linear([%x], weights = [@gate.weight, @gate.weight], scales = [@gate.scale, none], scheme = "w8", epilogue = [mul(silu(acc0), acc1), acc1]) : bf16[s0, 704], bf16[s0, 704]
   %t = aten.t.default(@up.weight) : i8[704, 256]

@@ -68,6 +68,12 @@ TEST_CASE("every rule of the verifier can fail") {
   breaks(3, [](Graph& g) { g.inputs[0] = id_of(g, "w"); });
   breaks(3, [](Graph& g) { g.outputs[0] = 1000; });
   breaks(3, [](Graph& g) { g.output_names.pop_back(); });
+  breaks(3, [](Graph& g) { named(g, "x").symbol = g.symbols[0].name; });  // no single integer
+  breaks(3, [](Graph& g) { named(g, "h").symbol = g.symbols[0].name; });  // no input
+  breaks(3, [](Graph& g) {
+    const ValueId id = g.add_input("n", DType::i64, {});
+    g.value(id).symbol = "s9";  // which is not declared
+  });
   breaks(4, [](Graph& g) { named(g, "h").shape[0] = Dim::symbol("s9"); });
   breaks(4, [](Graph& g) { named(g, "h").shape[0] = -1; });
   breaks(4, [](Graph& g) { named(g, "h").shape[0] = Dim(INT64_MAX) + 1; });

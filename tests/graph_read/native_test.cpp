@@ -76,6 +76,27 @@ TEST_CASE("native: states are inputs that the program keeps, with the value that
   CHECK(where([](Json& d) { d["states"] = 3; }).find("$.states") != std::string::npos);
 }
 
+TEST_CASE("native: an input may be the value of a symbol") {
+  Json j = small_native();
+  j["inputs"].push_back(Json::parse(R"({"name": "n", "dtype": "i64", "shape": [], "symbol": "m"})"));
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->inputs[1]).symbol == "m");
+  const auto error = [&](const char* field, Json value) {
+    Json bad = j;
+    bad["inputs"][1][field] = std::move(value);
+    const auto read = read_bytes(bad.dump());
+    REQUIRE(!read.ok());
+    CHECK(read.error().where.starts_with("$.inputs[1].symbol"));
+    return read.error().message;
+  };
+  CHECK(error("symbol", "k") == "the symbol 'k' is not declared");
+  CHECK(error("symbol", 3).find("expected") != std::string::npos);
+  CHECK(error("dtype", "f32") == "the value of a symbol is one integer");
+  CHECK(error("shape", {2}) == "the value of a symbol is one integer");
+  CHECK(error("shape", {"m"}) == "the value of a symbol is one integer");
+}
+
 TEST_CASE("native: short names") {
   CHECK(find_op_by_short_name("mul")->name == "aten.mul.Tensor");
   CHECK(find_op_by_short_name("to")->name == "aten.to.dtype");

@@ -137,7 +137,23 @@ TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
        [](Json& j) {
          graph_of(j)["inputs"][2] = {{"as_sym_int", {{"as_name", "n"}}}};
        },
+       ErrorCode::BadInput, "graph.inputs[2]", "does not describe 'n'"},
+      {"integer input that is derived",
+       [](Json& j) {
+         graph_of(j)["inputs"][2] = {{"as_sym_int", {{"as_name", "n"}}}};
+         graph_of(j)["sym_int_values"]["n"] = {{"as_expr", {{"expr_str", "2*s0"}}}};
+       },
+       ErrorCode::Unsupported, "graph.inputs[2]", "'n' is the size 2*s0"},
+      {"fraction as input",
+       [](Json& j) {
+         graph_of(j)["inputs"][2] = {{"as_sym_float", {{"as_name", "n"}}}};
+       },
        ErrorCode::Unsupported, "graph.inputs[2]", "not a tensor"},
+      {"size that is not defined as output",
+       [](Json& j) {
+         graph_of(j)["outputs"][0] = {{"as_sym_int", {{"as_name", "n"}}}};
+       },
+       ErrorCode::BadInput, "graph.outputs[0]", "'n' is not defined"},
       {"mutation",
        [](Json& j) {
          j["graph_module"]["signature"]["output_specs"][0] = {

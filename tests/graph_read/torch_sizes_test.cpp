@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "graph/ops/size_values.h"
 #include "graph/read/torch/meta.h"
 #include "tests/graph_read/read_test_util.h"
 
@@ -126,6 +129,56 @@ TEST_CASE(
                   Json{{"as_sym_bool", {{"as_name", "ge"}}}});
   graph["nodes"] = nodes;
   CHECK(read_bytes(j.dump()).ok());
+}
+
+TEST_CASE("torch.export: integers are inputs of one i64 whose values are symbols, and outputs") {
+  Json j = small_export();
+  Json& graph = j["graph_module"]["graph"];
+  Json& signature = j["graph_module"]["signature"];
+  const Json n = {{"as_sym_int", {{"as_name", "n"}}}};
+  graph["sym_int_values"]["n"] = {{"as_expr", {{"expr_str", "Symbol('s7', integer=True)"}}}};
+  graph["inputs"].push_back(n);
+  signature["input_specs"].push_back({{"user_input", {{"arg", n}}}});
+  graph["outputs"].push_back(n);
+  signature["output_specs"].push_back({{"user_output", {{"arg", n}}}});
+  j["range_constraints"]["s7"] = {{"min_val", -5}, {"max_val", 30}};
+  const auto read = read_bytes(j.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  const Value& input = read->value(read->inputs.back());
+  CHECK(input.name == "n");
+  CHECK(input.dtype == DType::i64);
+  CHECK(input.shape.empty());
+  CHECK(input.symbol == "s7");
+  const auto symbol = std::ranges::find(read->symbols, "s7", &Symbol::name);
+  REQUIRE(symbol != read->symbols.end());
+  CHECK(symbol->min == 0);  // sizes are not negative
+  CHECK(symbol->max == 30);
+  CHECK(read->output_names.back() == "n");
+  CHECK(size_held_by(*read, read->outputs.back()) == Dim::symbol("s7"));
+}
+
+TEST_CASE("torch.export: a number read out of an input of one integer is the value of its symbol") {
+  Json j = small_export();
+  Json& graph = j["graph_module"]["graph"];
+  Json& signature = j["graph_module"]["signature"];
+  graph["tensor_values"]["t"] = {{"dtype", 5}, {"sizes", Json::array()}, {"strides", Json::array()}, {"layout", 7}};
+  graph["sym_int_values"]["item"] = {{"as_expr", {{"expr_str", "Symbol('u0', integer=True)"}}}};
+  graph["inputs"].push_back(tensor("t"));
+  signature["input_specs"].push_back({{"user_input", {{"arg", tensor("t")}}}});
+  graph["nodes"].push_back({{"target", "torch.ops.aten.item.default"},
+                            {"name", "item"},
+                            {"inputs", Json::array({argument("self", tensor("t"))})},
+                            {"outputs", Json::array({{{"as_sym_int", {{"as_name", "item"}}}}})},
+                            {"metadata", Json::object()}});
+  graph["outputs"].push_back({{"as_sym_int", {{"as_name", "item"}}}});
+  signature["output_specs"].push_back({{"user_output", {{"arg", {{"as_sym_int", {{"as_name", "item"}}}}}}}});
+  auto read = read_bytes(j.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(read->value(read->inputs.back()).symbol == "u0");
+  graph["tensor_values"]["t"]["dtype"] = 7;  // f32: its integer part is no symbol
+  read = read_bytes(j.dump());
+  REQUIRE(!read.ok());
+  CHECK(read.error().code == ErrorCode::Unsupported);
 }
 
 TEST_CASE("torch.export: sizes computed by nodes become dims") {

@@ -478,3 +478,22 @@ TEST_CASE("symbols are found in linear extents only") {
   sample.manifest["inputs"][0]["shape"][0] = {{1, 0, 0}};
   CHECK(!parse_program_manifest(sample.manifest.dump()).ok());
 }
+
+TEST_CASE("an input of one integer may be the value of a symbol") {
+  SampleProgram sample;
+  sample.manifest["inputs"][0]["shape"][0] = 5;
+  sample.manifest["inputs"].push_back({{"name", "n"}, {"dtype", "i64"}, {"shape", {1}}, {"symbol", 0}});
+  const auto read = parse_program_manifest(sample.manifest.dump());
+  REQUIRE(read.ok());
+  REQUIRE(read->bindings.size() == 1);
+  CHECK(read->bindings[0].input == 1);
+  CHECK(read->bindings[0].axis == ProgramManifest::kElement);
+  for (const auto& [field, value] : std::vector<std::pair<const char*, json>>{
+           {"symbol", 1}, {"symbol", -1}, {"symbol", "s0"}, {"dtype", "f32"}, {"shape", {2}}, {"shape", {{{1, 0}}}}}) {
+    json bad = sample.manifest;
+    bad["inputs"][1][field] = value;
+    const auto refused = parse_program_manifest(bad.dump());
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().where.ends_with("$.inputs[1].symbol"));
+  }
+}

@@ -99,6 +99,61 @@ TEST_CASE("an extent that falls as its symbol grows says which value it has") {
   CHECK((*shapes)[0] == std::vector<int64_t>{5, 8});
 }
 
+TEST_CASE("an input may be the value of a symbol; a wrong value is an error that names the input") {
+  SampleProgram sample;
+  sample.manifest["symbols"][0]["max"] = 100;
+  sample.manifest["inputs"].push_back({{"name", "n"}, {"dtype", "i64"}, {"shape", json::array()}, {"symbol", 0}});
+  sample.sign();
+  const auto program = load(sample);
+  const SampleRun run(5);
+  int64_t n = 5;
+  TensorView view{&n, DType::i64, {}, {}};
+  const auto shapes = [&] { return program->output_shapes(std::vector{run.inputs[0], view}); };
+  const auto refusal = [&] {
+    const auto refused = shapes();
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::BadInput);
+    return refused.error().to_string();
+  };
+  REQUIRE(shapes().ok());
+  CHECK((*shapes())[0] == std::vector<int64_t>{5, 8});
+  for (const auto& [value, message] :
+       {std::pair<int64_t, const char*>{4, "input 'x': axis 0 is 5, the program expects 4"},
+        {101, "input 'n': is 101, but s0 is from 0 to 100"},
+        {-1, "input 'n': is -1"},
+        {INT64_MIN, "input 'n': is -9223372036854775808"},
+        {INT64_MAX, "input 'n': is 9223372036854775807"}}) {
+    n = value;
+    CHECK(refusal().find(message) != std::string::npos);
+  }
+  n = 5;
+  view.data = nullptr;
+  CHECK(refusal().find("input 'n': has no data") != std::string::npos);
+  view = {&n, DType::i32, {}, {}};
+  CHECK(refusal().find("input 'n': has dtype i32") != std::string::npos);
+  const int64_t two = 2;
+  view = {&n, DType::i64, {&two, 1}, {}};
+  CHECK(refusal().find("input 'n': has 1 axes") != std::string::npos);
+}
+
+TEST_CASE("two inputs that are values of one symbol agree") {
+  SampleProgram sample;
+  for (const char* name : {"n", "k"})
+    sample.manifest["inputs"].push_back({{"name", name}, {"dtype", "i32"}, {"shape", {1}}, {"symbol", 0}});
+  sample.sign();
+  const auto program = load(sample);
+  const SampleRun run(5);
+  const int64_t one = 1;
+  int32_t n = 5, k = 5;
+  const std::vector inputs = {run.inputs[0], TensorView{&n, DType::i32, {&one, 1}, {}},
+                              TensorView{&k, DType::i32, {&one, 1}, {}}};
+  CHECK(program->output_shapes(inputs).ok());
+  k = 6;
+  const auto refused = program->output_shapes(inputs);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().to_string().find("input 'k': is 6, but s0 is 5") != std::string::npos);
+}
+
 // "sums" of each group's rows: twice x, the weights of the group, and the sum of the group's rows.
 std::vector<float> sums_of_groups(const std::vector<float>& x, const std::vector<int32_t>& ends,
                                   const std::vector<float>& weights) {

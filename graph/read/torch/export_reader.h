@@ -40,7 +40,9 @@ class TorchExportReader {
   std::string unique_name(const std::string& base);
   // The name that an {"name": ...} argument introduces. It must be new.
   Result<std::string> new_tensor_name(const JsonCursor& argument) const;
-  static std::string_view stored(const JsonCursor& argument) { return *argument.string_at("name"); }
+  static std::string_view stored(const JsonCursor& argument, std::string_view field = "name") {
+    return *argument.string_at(field);
+  }
   Graph& graph() { return out_.graph; }
 
   // ---- signature.cpp: inputs, outputs, and what the graph changes
@@ -50,9 +52,13 @@ class TorchExportReader {
   Status read_inputs(const JsonCursor& graph, const JsonCursor& signature);
   Status read_input(const JsonCursor& input, const JsonCursor& spec_union);
   Status read_user_input(const JsonCursor& argument);
+  // An integer that sizes follow from: an input that is the value of a symbol.
+  Status read_size_input(const JsonCursor& argument);
   Status read_parameter(const JsonCursor& argument, const JsonCursor& spec, std::string_view name_key);
   Status read_outputs(const JsonCursor& graph, const JsonCursor& signature);
   Status read_output(const JsonCursor& output, const JsonCursor& spec_union);
+  // A size becomes a tensor of one i64.
+  Status read_size_output(const JsonCursor& output, const JsonCursor& value);
   // The value that a state or an input has after the run.
   Result<ValueId> next_value(std::string_view placeholder,
                              const std::map<std::string, JsonCursor, std::less<>>& declared, std::string_view name);
@@ -92,8 +98,8 @@ class TorchExportReader {
   Status read_symbolic(const JsonCursor& node);
   // A fraction that does not depend on sizes is kept. Another one may only feed what computes sizes.
   Status read_sym_float(const JsonCursor& value);
-  // A number read out of a tensor that holds a size is that size. Another one depends on data: it may only feed
-  // assertions, which are left out.
+  // A number read out of a tensor that holds a size is that size, and one read out of an input of one integer is a
+  // symbol whose value that input is. Another one depends on data: it may only feed assertions, which are left out.
   Status read_item(const JsonCursor& node, const JsonCursor& value);
   // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
   Status check_sym_size(const JsonCursor& node, const Dim& size) const;

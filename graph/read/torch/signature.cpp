@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/ops/op_table.h"
 #include "graph/read/torch/export_reader.h"
 #include "graph/read/torch/meta.h"
 
@@ -105,12 +106,31 @@ Status TorchExportReader::read_user_input(const JsonCursor& argument) {
       changed_inputs_.push_back(stored(argument));
     return {};
   }
+  if (kind == "as_sym_int") return read_size_input(argument);
   bool constant =
       kind == "as_none" || kind == "as_int" || kind == "as_float" || kind == "as_bool" || kind == "as_string";
   if (constant) return {};
   return argument.unsupported(
       "a graph input is not a tensor (" + quote(kind) + ")",
       "pass tensors only; sizes follow from tensor shapes, lists of tensors are flattened by torch.export");
+}
+
+Status TorchExportReader::read_size_input(const JsonCursor& argument) {
+  QCG_TRY(name_at, argument.at("as_name"));
+  QCG_TRY(name, name_at.name());
+  const auto described = sizes_.find(name);
+  if (described == sizes_.end())
+    return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
+  QCG_TRY(size, read_sym_int(described->second));
+  if (scope_.tensors.contains(name) || !scope_.sym_ints.emplace(stored(argument, "as_name"), size).second)
+    return name_at.bad("the input " + quote(name) + " is defined twice", kExportGraphAgain);
+  const ValueId id = graph().add_input(name, DType::i64, {});
+  if (size.is_constant()) return {};
+  if (!is_one_symbol(size))
+    return argument.unsupported("the graph input " + quote(name) + " is the size " + size.str(),
+                                "give the integer a size of its own (Dim.DYNAMIC), not one derived from others");
+  graph().value(id).symbol = size.symbols()[0];
+  return {};
 }
 
 Status TorchExportReader::read_parameter(const JsonCursor& argument, const JsonCursor& spec,
@@ -182,6 +202,7 @@ Status TorchExportReader::read_output(const JsonCursor& output, const JsonCursor
   }
   QCG_TRY(value, read_union(output));
   if (value.key() == "as_none") return {};
+  if (value.key() == "as_sym_int") return read_size_output(output, value);
   if (value.key() != "as_tensor") {
     return value.unsupported("a graph output is not a tensor (" + quote(value.key()) + ")", "return tensors only");
   }
@@ -191,6 +212,19 @@ Status TorchExportReader::read_output(const JsonCursor& output, const JsonCursor
   if (complex_values_.contains(id))
     return value.unsupported("a graph output has complex numbers", "return torch.view_as_real of it");
   graph_output(id, std::string(stored(value)));
+  return {};
+}
+
+Status TorchExportReader::read_size_output(const JsonCursor& output, const JsonCursor& value) {
+  QCG_TRY(size, read_sym_int_argument(value, scope_));
+  QCG_TRY(name_at, value.at("as_name"));
+  QCG_TRY(name, name_at.name());
+  Value number;
+  number.name = unique_name(name);
+  number.dtype = DType::i64;
+  const NodeId node = graph().add_node(find_op("aten.scalar_tensor.default"), {Arg(size), Arg(DType::i64)}, {number});
+  graph().nodes[node].where = output.path();
+  graph_output(graph().nodes[node].outputs[0], std::move(name));
   return {};
 }
 

@@ -76,8 +76,11 @@ Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& va
       return name_at.bad("sym_int_values does not describe " + quote(described), kExportGraphAgain);
     QCG_TRY(symbol, read_sym_int(meta->second));
     if (const auto size = size_held_by(out_.graph, id)) {
-      if (symbol.count_terms() == 1 && symbol.symbols().size() == 1 && symbol == Dim::symbol(symbol.symbols()[0]))
-        known_sizes_.emplace(symbol.symbols()[0], *size);
+      if (is_one_symbol(symbol)) known_sizes_.emplace(symbol.symbols()[0], *size);
+      return {};
+    }
+    if (const ValueId input = input_held_by(out_.graph, id); input != kNoValue && is_one_symbol(symbol)) {
+      out_.graph.value(input).symbol = symbol.symbols()[0];
       return {};
     }
     for (std::string& one : symbol.symbols()) data_symbols_.insert(std::move(one));

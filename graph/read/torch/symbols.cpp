@@ -42,15 +42,17 @@ void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges) {
   std::unordered_map<std::string_view, const Symbol*> known;
   for (const Symbol& range : ranges) known.emplace(range.name, &range);
   std::unordered_set<std::string> seen;
+  const auto declare = [&](std::string name) {
+    if (!seen.insert(name).second) return;
+    const auto range = known.find(name);
+    graph.symbols.push_back(range != known.end() ? *range->second : Symbol{std::move(name)});
+  };
   for (const Value& value : graph.values) {
     for (const Dim& dim : value.shape) {
       if (dim.is_constant()) continue;
-      for (std::string& name : dim.symbols()) {
-        if (!seen.insert(name).second) continue;
-        const auto range = known.find(name);
-        graph.symbols.push_back(range != known.end() ? *range->second : Symbol{std::move(name)});
-      }
+      for (std::string& name : dim.symbols()) declare(std::move(name));
     }
+    if (!value.symbol.empty()) declare(value.symbol);
   }
 }
 
