@@ -19,6 +19,7 @@ bool has_lanes(DType d) {
     case DType::f64:
     case DType::i8:
     case DType::u8:
+    case DType::i16:
     case DType::i32:
     case DType::i64:
     case DType::boolean:

@@ -214,8 +214,9 @@ constexpr int64_t kBilinear = 0, kNearest = 1, kZeros = 0, kReflected = 2;
 // A recurrent layer: every layer has its parameters, by direction.
 struct Recurrence {
   int64_t gates = 1, layers = 1, directions = 1, hidden = 0, steps = 0;
-  size_t params_each = 4;  // weights of input and state, and their biases
-  bool batch_first = false;
+  int64_t width = 0;       // of what a step gives: hidden, or fewer of an lstm that projects it
+  size_t params_each = 4;  // weights of input and state, their biases, the weight of the projection
+  bool batch_first = false, has_biases = true, projects = false;
 };
 Result<Recurrence> read_recurrence(const OpArgs& a);
 int64_t gates_of(const OpSchema& op);  // of a recurrent layer or cell: lstm 4, gru 3, rnn 1

@@ -76,6 +76,12 @@ inline constexpr OpRow kLibrary[] = {
     {"aten.quantile.default",
      "(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
      pointwise, infer_quantile},
+    {"aten.nanquantile.scalar",
+     "(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     pointwise, infer_quantile},
+    {"aten.nanquantile.default",
+     "(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     pointwise, infer_quantile},
     {"aten.searchsorted.Tensor",
      "(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? "
      "sorter=None) -> Tensor", pointwise, infer_searchsorted},

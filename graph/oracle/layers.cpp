@@ -332,22 +332,26 @@ Result<Tensors> run_pixel_shuffle(const RefContext& c) {
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-// One layer in one direction: `params` are its weights and biases, `h` and `c` the states of one sequence.
+// One layer in one direction: `params` are its weights and biases, `h` and `c` the states of one sequence. `projection`,
+// [width, hidden], makes `h` of what the gates give; empty: that is `h`.
 struct Cell {
   std::vector<std::vector<double>> params;
-  int64_t gates, inputs, hidden;
+  int64_t gates, inputs, hidden, width;
   bool rectified;
+  std::vector<double> projection = {};
 
   // Row `row` of the weight (of the input or of the state) times v, plus its bias.
   double gate(bool of_state, int64_t gate, int64_t unit, const double* v) const {
-    const int64_t row = gate * hidden + unit, width = of_state ? hidden : inputs;
+    const int64_t row = gate * hidden + unit, columns = of_state ? width : inputs;
     double sum = params.size() == 4 ? params[of_state ? 3 : 2][static_cast<size_t>(row)] : 0;
-    for (int64_t i = 0; i < width; ++i) sum += params[of_state ? 1 : 0][static_cast<size_t>(row * width + i)] * v[i];
+    for (int64_t i = 0; i < columns; ++i)
+      sum += params[of_state ? 1 : 0][static_cast<size_t>(row * columns + i)] * v[i];
     return sum;
   }
 
   void step(const double* x, std::vector<double>& h, std::vector<double>& c) const {
     const std::vector<double> before = h;
+    h.resize(static_cast<size_t>(hidden));
     for (int64_t u = 0; u < hidden; ++u) {
       const auto in = [&](int64_t g) { return gate(false, g, u, x); };
       const auto of = [&](int64_t g) { return gate(true, g, u, before.data()); };
@@ -364,13 +368,21 @@ struct Cell {
         unit = rectified ? std::max(both(0), 0.0) : std::tanh(both(0));
       }
     }
+    if (!projection.empty()) h = projected(h);
+  }
+
+  std::vector<double> projected(const std::vector<double>& units) const {
+    std::vector<double> out(static_cast<size_t>(width));
+    for (size_t row = 0; row < out.size(); ++row)
+      for (size_t u = 0; u < units.size(); ++u) out[row] += projection[row * units.size() + u] * units[u];
+    return out;
   }
 };
 
 Result<Tensors> run_recurrence(const RefContext& c) {
   QCG_TRY(r, read_recurrence({c.graph, c.node}));
   const std::vector<int64_t> shape = c.sizes(0), of_state = c.sizes(1);
-  const int64_t batch = of_state[1], width = r.directions * r.hidden;
+  const int64_t batch = of_state[1], width = r.directions * r.width;
   const auto row = [&](int64_t b, int64_t t) {
     return static_cast<size_t>(r.batch_first ? b * r.steps + t : t * batch + b);
   };
@@ -388,33 +400,34 @@ Result<Tensors> run_recurrence(const RefContext& c) {
     std::vector<double> y(static_cast<size_t>(batch * r.steps * width));
     for (int64_t direction = 0; direction < r.directions; ++direction) {
       const int64_t index = layer * r.directions + direction;
-      Cell cell{{}, r.gates, inputs, r.hidden, c.node.op->name.starts_with("aten.rnn_relu")};
+      Cell cell{{}, r.gates, inputs, r.hidden, r.width, c.node.op->name.starts_with("aten.rnn_relu")};
       for (size_t i = 0; i < r.params_each; ++i)
         cell.params.push_back(read_doubles(params[static_cast<size_t>(index) * r.params_each + i]->data));
+      if (r.projects) cell.projection = std::move(cell.params.back()), cell.params.pop_back();
       for (int64_t b = 0; b < batch; ++b) {
-        const auto first = static_cast<std::ptrdiff_t>((index * batch + b) * r.hidden);
-        std::vector<double> unit(h.begin() + first, h.begin() + first + r.hidden),
-            kept(cells.begin() + first, cells.begin() + first + r.hidden);
+        const auto sequence = static_cast<std::ptrdiff_t>(index * batch + b);
+        const auto of_h = h.begin() + sequence * r.width, of_c = cells.begin() + sequence * r.hidden;
+        std::vector<double> unit(of_h, of_h + r.width), kept(of_c, of_c + r.hidden);
         for (int64_t s = 0; s < r.steps; ++s) {
           const size_t at = row(b, direction == 0 ? s : r.steps - 1 - s);
           cell.step(x.data() + at * static_cast<size_t>(inputs), unit, kept);
-          std::ranges::copy(unit, y.begin() + static_cast<std::ptrdiff_t>(at) * width + direction * r.hidden);
+          std::ranges::copy(unit, y.begin() + static_cast<std::ptrdiff_t>(at) * width + direction * r.width);
         }
-        std::ranges::copy(unit, h.begin() + first);
-        std::ranges::copy(kept, cells.begin() + first);
+        std::ranges::copy(unit, of_h);
+        std::ranges::copy(kept, of_c);
       }
     }
     x = std::move(y);
     inputs = width;
   }
   Tensors out{make_doubles(shape, std::move(x)), make_doubles(of_state, std::move(h))};
-  if (r.gates == 4) out.push_back(make_doubles(of_state, std::move(cells)));
+  if (r.gates == 4) out.push_back(make_doubles(c.sizes(2), std::move(cells)));
   return out;
 }
 
 Result<Tensors> run_cell(const RefContext& c) {
   const int64_t gates = gates_of(*c.node.op), inputs = c.tensor("input").data.shape[1], hidden = c.sizes(0)[1];
-  Cell cell{{}, gates, inputs, hidden, c.node.op->name.starts_with("aten.rnn_relu")};
+  Cell cell{{}, gates, inputs, hidden, hidden, c.node.op->name.starts_with("aten.rnn_relu")};
   for (std::string_view name : {"w_ih", "w_hh"}) cell.params.push_back(read_doubles(c.tensor(name).data));
   for (std::string_view name : {"b_ih", "b_hh"}) {
     const RefValue* bias = c.optional_tensor(name);

@@ -201,15 +201,18 @@ Result<Tensors> run_element_at(const RefContext& c) {
 
 Result<Tensors> run_quantile(const RefContext& c) {
   const bool list = c.node.arg("q").get<ValueId>() != nullptr;
+  const bool leaves_out = c.node.op->name.starts_with("aten.nanquantile");
   const std::vector<OrderedLine> lines = ordered_lines(c);
   std::vector<double> out;
   for (const double q : list ? read_doubles(c.tensor("q").data) : std::vector<double>{c.number("q")})
     for (const OrderedLine& line : lines) {
       // The place is rounded as torch rounds it, which decides between neighbours.
-      const double place = round_to_dtype(c.dtype(0), round_to_dtype(c.dtype(0), q) * double(line.order.size() - 1));
+      const auto is_counted = [&](double x) { return !leaves_out || !std::isnan(x); };
+      const auto count = std::max<std::ptrdiff_t>(1, std::ranges::count_if(line.elements, is_counted));
+      const double place = round_to_dtype(c.dtype(0), round_to_dtype(c.dtype(0), q) * double(count - 1));
       const auto at = [&](double i) { return line.elements[line.order[static_cast<size_t>(i)]]; };
       const double low = at(std::floor(place)), high = at(std::ceil(place)), last = line.elements[line.order.back()];
-      out.push_back(std::isnan(last) ? NAN : low + (place - std::floor(place)) * (high - low));
+      out.push_back(std::isnan(last) && !leaves_out ? NAN : low + (place - std::floor(place)) * (high - low));
     }
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
@@ -445,6 +448,8 @@ constexpr RefRow kLibraryRules[] = {
     {"aten.kthvalue.default", run_element_at},
     {"aten.quantile.scalar", run_quantile},
     {"aten.quantile.default", run_quantile},
+    {"aten.nanquantile.scalar", run_quantile},
+    {"aten.nanquantile.default", run_quantile},
     {"aten.searchsorted.Tensor", run_searchsorted},
     {"aten.bucketize.Tensor", run_searchsorted},
 };

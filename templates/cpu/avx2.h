@@ -136,6 +136,7 @@ QCG_INLINE vf v_cast_f16(vf x) { return v_from_f16(v_to_f16(x)); }
 // Loads.
 QCG_INLINE vf v_from_i8(__m128i raw) { return vi_to_f(_mm256_cvtepi8_epi32(raw)); }
 QCG_INLINE vf v_from_u8(__m128i raw) { return vi_to_f(_mm256_cvtepu8_epi32(raw)); }
+QCG_INLINE vf v_from_i16(__m128i raw) { return vi_to_f(_mm256_cvtepi16_epi32(raw)); }
 QCG_INLINE vf v_from_bool(__m128i raw) { return v_from_u8(_mm_min_epu8(raw, _mm_set1_epi8(1))); }
 QCG_INLINE vf v_load_f32(const float* p) { return _mm256_loadu_ps(p); }
 QCG_INLINE vf v_load_f32_n(const float* p, int n) { return _mm256_maskload_ps(p, v_tail(n)); }
@@ -148,6 +149,8 @@ QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return v_from_i8(v_raw8_n(p,
 QCG_INLINE vi vi_load_u8(const uint8_t* p) { return _mm256_cvtepu8_epi32(v_raw8(p)); }
 QCG_INLINE vf v_load_u8(const uint8_t* p) { return v_from_u8(v_raw8(p)); }
 QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return v_from_u8(v_raw8_n(p, n)); }
+QCG_INLINE vf v_load_i16(const int16_t* p) { return v_from_i16(v_raw16(p)); }
+QCG_INLINE vf v_load_i16_n(const int16_t* p, int n) { return v_from_i16(v_raw16_n(p, n)); }
 QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(v_raw8(p)); }
 QCG_INLINE vf v_load_bool_n(const uint8_t* p, int n) { return v_from_bool(v_raw8_n(p, n)); }
 QCG_INLINE vf v_load_i32(const int32_t* p) { return vi_to_f(vi_load(p)); }
@@ -193,6 +196,8 @@ QCG_INLINE void v_store_i8(int8_t* p, vf x) { vi_store_i8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_i8_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_trunc(x), n); }
 QCG_INLINE void v_store_u8(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_u8_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE void v_store_i16(int16_t* p, vf x) { _mm_storeu_si128((__m128i*)p, v_low16(v_to_i_trunc(x))); }
+QCG_INLINE void v_store_i16_n(int16_t* p, vf x, int n) { v_put16_n(p, v_low16(v_to_i_trunc(x)), n); }
 QCG_INLINE vf v_saturate(vf x, float lo, float hi) { return _mm256_min_ps(_mm256_max_ps(x, v_set1(lo)), v_set1(hi)); }
 QCG_INLINE void v_store_i8_sat(int8_t* p, vf x) { vi_store_i8(p, v_to_i_round(v_saturate(x, -128, 127))); }
 QCG_INLINE void v_store_i8_sat_n(int8_t* p, vf x, int n) {

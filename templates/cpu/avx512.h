@@ -105,6 +105,7 @@ QCG_INLINE __m128i v_raw8(const void* p) { return _mm_loadu_si128((const __m128i
 QCG_INLINE __m128i v_raw8_n(const void* p, int n) { return _mm_maskz_loadu_epi8(v_tail(n), p); }
 QCG_INLINE vf v_from_i8(__m128i raw) { return vi_to_f(_mm512_cvtepi8_epi32(raw)); }
 QCG_INLINE vf v_from_u8(__m128i raw) { return vi_to_f(_mm512_cvtepu8_epi32(raw)); }
+QCG_INLINE vf v_from_i16(__m256i raw) { return vi_to_f(_mm512_cvtepi16_epi32(raw)); }
 QCG_INLINE vf v_from_bool(__m128i raw) { return _mm512_maskz_mov_ps(_mm_test_epi8_mask(raw, raw), v_set1(1.0f)); }
 QCG_INLINE vf v_join(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
 QCG_INLINE vf v_load_f32(const float* p) { return _mm512_loadu_ps(p); }
@@ -118,6 +119,8 @@ QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return v_from_i8(v_raw8_n(p,
 QCG_INLINE vi vi_load_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(v_raw8(p)); }
 QCG_INLINE vf v_load_u8(const uint8_t* p) { return v_from_u8(v_raw8(p)); }
 QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return v_from_u8(v_raw8_n(p, n)); }
+QCG_INLINE vf v_load_i16(const int16_t* p) { return v_from_i16(v_raw16(p)); }
+QCG_INLINE vf v_load_i16_n(const int16_t* p, int n) { return v_from_i16(v_raw16_n(p, n)); }
 QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(v_raw8(p)); }
 QCG_INLINE vf v_load_bool_n(const uint8_t* p, int n) { return v_from_bool(v_raw8_n(p, n)); }
 QCG_INLINE vf v_load_i32(const int32_t* p) { return vi_to_f(vi_load(p)); }
@@ -162,6 +165,12 @@ QCG_INLINE void v_store_i8(int8_t* p, vf x) { vi_store_i8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_i8_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_trunc(x), n); }
 QCG_INLINE void v_store_u8(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_u8_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE void v_store_i16(int16_t* p, vf x) {
+  _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v_to_i_trunc(x)));
+}
+QCG_INLINE void v_store_i16_n(int16_t* p, vf x, int n) {
+  _mm512_mask_cvtepi32_storeu_epi16(p, v_tail(n), v_to_i_trunc(x));
+}
 QCG_INLINE vf v_saturate(vf x, float lo, float hi) { return _mm512_min_ps(_mm512_max_ps(x, v_set1(lo)), v_set1(hi)); }
 QCG_INLINE void v_store_i8_sat(int8_t* p, vf x) { vi_store_i8(p, v_to_i_round(v_saturate(x, -128, 127))); }
 QCG_INLINE void v_store_i8_sat_n(int8_t* p, vf x, int n) {

@@ -206,6 +206,8 @@ QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return vi_to_f(load_as_n<vi>
 QCG_INLINE vi vi_load_u8(const uint8_t* p) { return load_as<vi>(p); }
 QCG_INLINE vf v_load_u8(const uint8_t* p) { return vi_to_f(load_as<vi>(p)); }
 QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return vi_to_f(load_as_n<vi>(p, n)); }
+QCG_INLINE vf v_load_i16(const int16_t* p) { return vi_to_f(load_as<vi>(p)); }
+QCG_INLINE vf v_load_i16_n(const int16_t* p, int n) { return vi_to_f(load_as_n<vi>(p, n)); }
 QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(load_as<vi>(p)); }
 QCG_INLINE vf v_load_bool_n(const uint8_t* p, int n) { return v_from_bool(load_as_n<vi>(p, n)); }
 QCG_INLINE vf v_load_i32(const int32_t* p) { return vi_to_f(vi_load(p)); }
@@ -232,6 +234,8 @@ QCG_INLINE void v_store_i8(int8_t* p, vf x) { vi_store_i8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_i8_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_trunc(x), n); }
 QCG_INLINE void v_store_u8(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_trunc(x)); }
 QCG_INLINE void v_store_u8_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE void v_store_i16(int16_t* p, vf x) { store_as(p, v_to_i_trunc(x)); }
+QCG_INLINE void v_store_i16_n(int16_t* p, vf x, int n) { store_as_n(p, v_to_i_trunc(x), n); }
 QCG_INLINE vf v_saturate(vf x, float low, float high) {  // NaN compares false and becomes low
   vf lo = v_set1(low), hi = v_set1(high);
   x = v_select(v_lt(lo, x), x, lo);

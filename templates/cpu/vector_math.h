@@ -398,6 +398,7 @@ QCG_INLINE vf v_where(vf condition, vf yes, vf no) { return v_select(v_eq(condit
 QCG_INLINE vf v_cast_f32(vf x) { return x; }
 QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(x)); }
 QCG_INLINE vf v_cast_i64(vf x) { return v_trunc(x); }
+QCG_INLINE vf v_cast_i16(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 16), 16)); }
 QCG_INLINE vf v_cast_i8(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 24), 24)); }
 QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(255))); }
 QCG_INLINE vf v_cast_bool(vf x) { return v_select(v_eq(x, v_zero()), v_zero(), v_set1(1.0f)); }

@@ -75,6 +75,7 @@ QCG_DEVICE float s_cast_f32(float x) { return x; }
 QCG_DEVICE float s_cast_bf16(float x) { return f32_of_bf16(bf16_of_f32(x)); }
 QCG_DEVICE float s_cast_f16(float x) { return f32_of_f16(f16_of_f32(x)); }
 QCG_DEVICE float s_cast_i8(float x) { return (float)(signed char)(int)x; }
+QCG_DEVICE float s_cast_i16(float x) { return (float)(short)(int)x; }
 QCG_DEVICE float s_cast_u8(float x) { return (float)(unsigned char)(int)x; }
 QCG_DEVICE float s_cast_i32(float x) { return (float)(int)x; }
 QCG_DEVICE float s_cast_i64(float x) { return truncf(x); }

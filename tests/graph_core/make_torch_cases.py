@@ -913,6 +913,44 @@ def recurrences():
         case("aten.rnn_relu.input", x, h, params(layers, directions, 1, 2, 3, biases), *rest)
 
 
+def projections():
+    generator.manual_seed(143)
+    for layers, directions, biases, first in ((2, 1, True, True), (1, 2, False, False)):
+        x, h, c = real(2, 2, 3), real(layers * directions, 2, 2), real(layers * directions, 2, 4)
+        params = []
+        for layer in range(layers):
+            for _ in range(directions):
+                params += [real(16, 3 if layer == 0 else directions * 2, scale=0.4), real(16, 2, scale=0.4)]
+                params += [real(16, scale=0.4) for _ in range(2 * biases)] + [real(2, 4, scale=0.4)]
+        case("aten.lstm.input", x, [h, c], params, biases, layers, 0.0, False, directions == 2, first)
+
+
+def quantiles_of_numbers():
+    generator.manual_seed(145)
+    x = real(4, 5)
+    x[1, 2] = x[0, 0] = x[0, 4] = math.nan
+    x[3] = math.nan
+    case("aten.nanquantile.scalar", x, 0.3, 1)
+    case("aten.nanquantile.scalar", x, 0.75, 0, True)
+    case("aten.nanquantile.scalar", x, 0.5)
+    case("aten.nanquantile.default", x, torch.tensor([0.1, 0.9, 1.0]), 1)
+    case("aten.nanquantile.default", x, torch.tensor(0.6), 0)
+
+
+def short_integers():
+    generator.manual_seed(144)
+    x = whole(2, 5, dtype=torch.int16, low=-300, high=300)
+    case("aten.to.dtype", real(3, 5, scale=9000.0), torch.int16)
+    case("aten.to.dtype", x, torch.float32)
+    case("aten.to.dtype", whole(7, dtype=torch.int32, low=-100000, high=100000), torch.int16)
+    case("aten.add.Tensor", x, whole(5, dtype=torch.int16, low=-32768, high=32767))
+    case("aten.mul.Tensor", x, real(2, 1))
+    case("aten.neg.default", x)
+    case("aten.sum.dim_IntList", x, [1])
+    case("aten.amax.default", x, [0])
+    case("aten.clamp.default", x, -100, 100)
+
+
 def histograms_and_groups():
     own = torch.Generator().manual_seed(41)
     normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
@@ -1735,3 +1773,6 @@ more_arrangements()
 products_and_sums()
 quotients_and_mantissas()
 bessel_and_zeta()
+projections()
+short_integers()
+quantiles_of_numbers()

@@ -215,13 +215,14 @@ TEST_CASE("rounding through a dtype: all ISAs agree with a scalar text") {
     CHECK(bad == 0);
     std::vector<float> small(x.size());
     for (size_t i = 0; i < x.size(); ++i) small[i] = std::fabs(x[i]) < 1e9f ? x[i] : 7.5f;
-    for (const char* name : {"cast_i8", "cast_u8", "cast_i32", "cast_i64", "cast_bool"}) {
+    for (const char* name : {"cast_i8", "cast_u8", "cast_i16", "cast_i32", "cast_i64", "cast_bool"}) {
       find(probe, name).map(small.data(), small.data(), small.data(), y.data(), n);
       const std::string type = name + 5;
       for (size_t i = 0; i < x.size(); ++i) {
         const int64_t whole = static_cast<int64_t>(small[i]);
         const float want = type == "i8"     ? static_cast<int8_t>(whole)
                            : type == "u8"   ? static_cast<uint8_t>(whole)
+                           : type == "i16"  ? static_cast<int16_t>(whole)
                            : type == "bool" ? static_cast<float>(small[i] != 0)
                                             : static_cast<float>(whole);
         bad += y[i] != want;

@@ -37,6 +37,7 @@ double element(const std::string& type, const char* p) {
   if (type == "f64") return as(double{});
   if (type == "i64") return static_cast<double>(as(int64_t{}));
   if (type == "i32" || type == "vi") return as(int32_t{});
+  if (type == "i16") return as(int16_t{});
   if (type == "i8" || type == "i8_sat" || type == "vi_i8") return as(int8_t{});
   if (type == "u8" || type == "u8_sat" || type == "vi_u8" || type == "bool") return as(uint8_t{});
   if (type.starts_with("f8"))
@@ -60,6 +61,7 @@ double stored(const std::string& type, float x) {
   const double even = std::nearbyint(double{x});
   if (type == "i8") return static_cast<int8_t>(static_cast<int64_t>(x));
   if (type == "u8") return static_cast<uint8_t>(static_cast<int64_t>(x));
+  if (type == "i16") return static_cast<int16_t>(static_cast<int64_t>(x));
   if (type == "i32" || type == "i64") return std::trunc(double{x});
   if (type == "vi") return even;
   if (type == "vi_i8") return static_cast<int8_t>(static_cast<int64_t>(even) * 3 - 1);

@@ -161,6 +161,7 @@ inline double get_element(DType d, const void* data, int64_t i) {
     case DType::i8: return at(int8_t{});
     case DType::u8: return at(uint8_t{});
     case DType::boolean: return at(uint8_t{}) != 0;
+    case DType::i16: return at(int16_t{});
     case DType::i32: return at(int32_t{});
     case DType::i64: return static_cast<double>(at(int64_t{}));
     case DType::bf16: return std::bit_cast<float>(uint32_t{at(uint16_t{})} << 16);
@@ -197,6 +198,7 @@ inline void set_element(DType d, void* data, int64_t i, double x) {
     case DType::i8: return put(static_cast<int8_t>(x));
     case DType::u8: return put(static_cast<uint8_t>(x));
     case DType::boolean: return put(static_cast<uint8_t>(x != 0));
+    case DType::i16: return put(static_cast<int16_t>(x));
     case DType::i32: return put(static_cast<int32_t>(x));
     case DType::i64: return put(static_cast<int64_t>(x));
     case DType::bf16:

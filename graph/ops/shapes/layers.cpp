@@ -355,14 +355,18 @@ Status check_state(const OpArgs& a, std::string_view name, const Value& v, const
       name, fmt::format("expected {}{}, got {}", dtype_name(a.tensor("input").dtype), to_string(shape), describe(v)));
 }
 
-// Weights [gates * hidden, size of the input], [gates * hidden, hidden], and a bias for each.
+// Weights [gates * hidden, size of the input], [gates * hidden, width], a bias for each, and a projection [width, hidden].
 Status check_params(const OpArgs& a, const Recurrence& r) {
   const auto& params = a.tensors("params");
   for (size_t i = 0; i < params.size(); ++i) {
     const bool first = i / r.params_each < static_cast<size_t>(r.directions);
-    const Dim rows(r.gates * r.hidden), input = first ? a.tensor("input").shape[2] : Dim(r.directions * r.hidden);
+    const Dim rows(r.gates * r.hidden), input = first ? a.tensor("input").shape[2] : Dim(r.directions * r.width);
     const size_t kind = i % r.params_each;
-    const Shape shape = kind == 0 ? Shape{rows, input} : kind == 1 ? Shape{rows, Dim(r.hidden)} : Shape{rows};
+    const bool projection = r.projects && kind + 1 == r.params_each;
+    const Shape shape = kind == 0    ? Shape{rows, input}
+                        : kind == 1  ? Shape{rows, Dim(r.width)}
+                        : projection ? Shape{Dim(r.width), Dim(r.hidden)}
+                                     : Shape{rows};
     QCG_CHECK(check_state(a, "params", a.graph.value(params[i]), shape));
   }
   return {};
@@ -382,20 +386,25 @@ Result<Recurrence> read_recurrence(const OpArgs& a) {
   r.gates = gates_of(*a.node.op);
   r.batch_first = a.boolean("batch_first");
   r.directions = a.boolean("bidirectional") ? 2 : 1;
-  r.params_each = a.boolean("has_biases") ? 4 : 2;
+  r.has_biases = a.boolean("has_biases");
   QCG_TRY(layers, a.constant("num_layers"));
   r.layers = layers;
   const auto* dropout = a.node.arg("dropout").get<double>();
   if (a.boolean("train") && layers > 1 && (!dropout || *dropout > 0))
     return a.unsupported("train", "dropout between layers", "call model.eval() before the export");
   const auto& params = a.tensors("params");
-  if (layers < 1 || layers > kMostSteps || params.size() != r.params_each * static_cast<size_t>(layers * r.directions))
-    return a.unsupported("params", fmt::format("{} parameters for {} layers", params.size(), layers),
-                         "projections (proj_size) are not supported: leave them out");
+  const auto count = static_cast<int64_t>(params.size());
+  const int64_t plain = r.has_biases ? 4 : 2, parts = layers < 1 || layers > kMostSteps ? 0 : layers * r.directions;
+  r.projects = r.gates == 4 && count == parts * (plain + 1);
+  r.params_each = static_cast<size_t>(plain + (r.projects ? 1 : 0));
+  if (parts == 0 || count != parts * static_cast<int64_t>(r.params_each))
+    return a.fail("params", fmt::format("{} parameters for {} layers", count, layers));
   const Value& w = a.graph.value(params[1]);
-  if (w.shape.size() != 2 || !w.shape[1].is_constant() || w.shape[1].constant() < 1)
-    return a.fail("params", "expected weights [gates * hidden, hidden], got " + describe(w));
-  r.hidden = w.shape[1].constant();
+  if (w.shape.size() != 2 || !w.shape[0].is_constant() || !w.shape[1].is_constant() || w.shape[1].constant() < 1)
+    return a.fail("params", "expected weights [gates * hidden, width], got " + describe(w));
+  r.width = w.shape[1].constant();
+  r.hidden = r.projects ? w.shape[0].constant() / r.gates : r.width;
+  if (r.hidden < 1) return a.fail("params", "expected weights [gates * hidden, width], got " + describe(w));
   const Dim& steps = x.shape[r.batch_first ? 1 : 0];
   if (!steps.is_constant())
     return a.unsupported("input", fmt::format("{} steps, a number known only at run time", steps.str()),
@@ -436,16 +445,18 @@ Result<Types> infer_recurrence(const OpArgs& a) {
   QCG_TRY(r, read_recurrence(a));
   QCG_CHECK(check_params(a, r));
   const Value& x = a.tensor("input");
-  const Shape state = {Dim(r.layers * r.directions), x.shape[r.batch_first ? 0 : 1], Dim(r.hidden)};
+  const Shape state = {Dim(r.layers * r.directions), x.shape[r.batch_first ? 0 : 1], Dim(r.width)};
+  const Shape cells = {state[0], state[1], Dim(r.hidden)};
   if (r.gates == 4) {
     const auto& hx = a.tensors("hx");
     if (hx.size() != 2) return a.fail("hx", fmt::format("expected two tensors, got {}", hx.size()));
-    for (ValueId id : hx) QCG_CHECK(check_state(a, "hx", a.graph.value(id), state));
+    QCG_CHECK(check_state(a, "hx", a.graph.value(hx[0]), state));
+    QCG_CHECK(check_state(a, "hx", a.graph.value(hx[1]), cells));
   } else {
     QCG_CHECK(check_state(a, "hx", a.tensor("hx"), state));
   }
-  Types types = {{x.dtype, {x.shape[0], x.shape[1], Dim(r.directions * r.hidden)}}, {x.dtype, state}};
-  if (r.gates == 4) types.push_back({x.dtype, state});
+  Types types = {{x.dtype, {x.shape[0], x.shape[1], Dim(r.directions * r.width)}}, {x.dtype, state}};
+  if (r.gates == 4) types.push_back({x.dtype, cells});
   return types;
 }
 

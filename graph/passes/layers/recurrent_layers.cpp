@@ -52,7 +52,7 @@ class RecurrenceWriter {
 
  private:
   struct State {
-    ValueId h, c = kNoValue;  // [batch, hidden]
+    ValueId h, c = kNoValue;  // [batch, width], [batch, hidden]
   };
 
   State initial(int64_t index) {
@@ -68,11 +68,16 @@ class RecurrenceWriter {
     return (*node_.arg("params").get<Values>())[static_cast<size_t>(index) * r_.params_each + which];
   }
   ValueId linear(ValueId x, int64_t index, bool of_state) {
-    const ValueId bias = r_.params_each == 4 ? param(index, of_state ? 3 : 2) : kNoValue;
+    const ValueId bias = r_.has_biases ? param(index, of_state ? 3 : 2) : kNoValue;
     return e_.op("aten.linear.default", {{"input", x}, {"weight", param(index, of_state ? 1 : 0)}, {"bias", bias}});
   }
 
-  // All steps of one layer in one direction, [batch, steps, hidden] or [steps, batch, hidden].
+  ValueId projected(ValueId h, int64_t index) {
+    const ValueId weight = param(index, r_.params_each - 1);
+    return e_.op("aten.linear.default", {{"input", h}, {"weight", weight}, {"bias", kNoValue}});
+  }
+
+  // All steps of one layer in one direction, [batch, steps, width] or [steps, batch, width].
   ValueId run(ValueId x, int64_t index, bool backwards, State& state) {
     const ValueId inputs = linear(x, index, false);
     Values steps(static_cast<size_t>(r_.steps));
@@ -80,6 +85,7 @@ class RecurrenceWriter {
       const int64_t t = backwards ? r_.steps - 1 - s : s;
       const ValueId of_input = e_.op("aten.select.int", {{"self", inputs}, {"dim", time_}, {"index", Dim(t)}});
       step(of_input, linear(state.h, index, true), state);
+      if (r_.projects) state.h = projected(state.h, index);
       steps[static_cast<size_t>(t)] = unsqueezed(state.h, time_);
     }
     return e_.status().ok() ? joined(steps, time_.constant()) : x;

@@ -94,7 +94,8 @@ Values write_mode(OpEmitter& e, const Graph& graph, const Node& node) {
   return {swapped(at(x, position)), swapped(position)};
 }
 
-// Between the elements at the places below and above q * (size - 1); of elements with a NaN that one.
+// Between the elements at the places below and above q * (size - 1); of elements with a NaN that one. nanquantile takes the
+// number of elements that are no NaN for the size; NaN comes last in the order.
 Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   auto [x, axis, size] = line_of(e, graph, node);
   const DType dtype = graph.value(x).dtype;
@@ -111,9 +112,20 @@ Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId q =
       list ? e.reshape(*list, {product(graph.value(*list).shape)})
            : e.op("aten.full.default", {{"size", Shape{Dim(1)}}, {"fill_value", node.arg("q")}, {"dtype", dtype}});
-  const ValueId rank_of = e.binary("aten.mul.Tensor", q, size - Dim(1)), below = e.unary("aten.floor.default", rank_of);
+  const bool leaves_out = node.op->name.starts_with("aten.nanquantile");
+  const auto last_numbers = [&] {  // by row, and 0 where there are none
+    const ValueId counted = e.unary("aten.logical_not.default", e.unary("aten.isnan.default", x));
+    const ValueId count =
+        e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", std::vector<Dim>{last}}, {"keepdim", true}});
+    const ValueId some = e.op("aten.clamp_min.default", {{"self", count}, {"min", Dim(1)}});
+    return e.to(e.binary("aten.sub.Tensor", some, Dim(1)), dtype);
+  };
+  const ValueId rank_of =
+      leaves_out ? e.binary("aten.mul.Tensor", q, last_numbers()) : e.binary("aten.mul.Tensor", q, size - Dim(1));
+  const ValueId below = e.unary("aten.floor.default", rank_of);
   const auto at = [&](ValueId place) {
-    return e.op("aten.index_select.default", {{"self", sorted}, {"dim", last}, {"index", e.to(place, DType::i64)}});
+    return e.op(leaves_out ? Op("aten.gather.default") : Op("aten.index_select.default"),
+                {{"self", sorted}, {"dim", last}, {"index", e.to(place, DType::i64)}});
   };
   const ValueId low = at(below), high = at(e.unary("aten.ceil.default", rank_of));
   const ValueId share = e.binary("aten.sub.Tensor", rank_of, below);
@@ -121,8 +133,10 @@ Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId greatest =
       e.op("aten.slice.Tensor", {{"self", sorted}, {"dim", last}, {"start", size - Dim(1)}, {"end", size}});
   const ValueId y =
-      e.op("aten.where.self",
-           {{"condition", e.unary("aten.isnan.default", greatest)}, {"self", greatest}, {"other", between}});
+      leaves_out
+          ? between
+          : e.op("aten.where.self",
+                 {{"condition", e.unary("aten.isnan.default", greatest)}, {"self", greatest}, {"other", between}});
   std::rotate(order.begin(), order.end() - 1, order.end());
   for (size_t i = 0; i < rank; ++i) order[i] = axis_number(i == 0 ? rank - 1 : i - 1);
   return {list ? e.op("aten.permute.default", {{"self", y}, {"dims", order}}) : y};
@@ -186,6 +200,8 @@ constexpr LibraryOp kOrderOps[] = {
     {"aten.kthvalue.default", write_kth_value},
     {"aten.quantile.scalar", write_quantile},
     {"aten.quantile.default", write_quantile},
+    {"aten.nanquantile.scalar", write_quantile},
+    {"aten.nanquantile.default", write_quantile},
     {"aten.searchsorted.Tensor", write_searchsorted},
     {"aten.bucketize.Tensor", write_bucketize},
 };
