@@ -119,6 +119,30 @@ TEST_CASE("torch.export: a write to a buffer, itself or through views, is the st
   CHECK(contains(error_of(j).message, "torch.ops.aten.zzz_.Tensor"));
 }
 
+TEST_CASE("torch.export: a write to a buffer at an integer input, whose range lies inside the axis") {
+  const Json n = {{"as_sym_int", {{"as_name", "n"}}}};
+  Json j = with_buffer("torch.ops.aten.select.int",
+                       {argument("self", tensor("p_fc_bias")), argument("dim", as_int(0)), argument("index", n)});
+  meta_of(j, "next")["sizes"] = meta_of(j, "next")["strides"] = Json::array();
+  Json write = graph_of(j)["nodes"].back();
+  write["target"] = "torch.ops.aten.mul_.Tensor";
+  write["name"] = "mul_";
+  write["inputs"] = {argument("self", tensor("next")), argument("other", as_int(2))};
+  write["outputs"][0] = tensor("mul_");
+  meta_of(j, "mul_") = meta_of(j, "next");
+  graph_of(j)["nodes"].push_back(write);
+  graph_of(j)["sym_int_values"]["n"] = {{"as_expr", {{"expr_str", "Symbol('s7', integer=True)"}}}};
+  graph_of(j)["inputs"].push_back(n);
+  j["graph_module"]["signature"]["input_specs"].push_back({{"user_input", {{"arg", n}}}});
+  j["range_constraints"]["s7"] = {{"min_val", 0}, {"max_val", 2}};
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("start = s7, end = s7+1) : f32[3]") != std::string::npos);
+
+  j["range_constraints"]["s7"]["max_val"] = 3;  // one beyond
+  CHECK(error_of(j).code == ErrorCode::Unsupported);
+}
+
 TEST_CASE("torch.export: a write to a parameter is refused, with what to do") {
   Json j =
       with_buffer("torch.ops.aten.add_.Tensor", {argument("self", tensor("p_fc_bias")), argument("other", as_int(1))});

@@ -29,12 +29,13 @@ Result<TorchExport> TorchExportReader::read() {
   out_.node_count = nodes.size();
   QCG_CHECK(check_operators(nodes));
   QCG_TRY(ranges, read_symbol_ranges(root_));
-  ranges_ = ranges;
   QCG_CHECK(index_metadata(graph));
   QCG_CHECK(find_mutations(graph, signature, nodes));
   QCG_CHECK(read_inputs(graph, signature));
+  out_.graph.symbols = ranges;  // shape rules ask for them; those that shapes use are declared in the end
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
+  out_.graph.symbols.clear();
   declare_symbols(out_.graph, ranges);
   return std::move(out_);
 }

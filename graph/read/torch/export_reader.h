@@ -127,7 +127,6 @@ class TorchExportReader {
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
-  std::vector<Symbol> ranges_;
   KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
   std::unordered_set<std::string> names_;

@@ -127,9 +127,7 @@ void TorchExportReader::find_sizes(const OpSchema& op, const std::vector<Arg>& a
   made.op = &op;
   made.args = args;
   if (!check_arguments(graph(), made).ok()) return;
-  graph().symbols = ranges_;  // those that shapes use are declared when all nodes are read
   const auto types = infer_types(graph(), made);
-  graph().symbols.clear();
   if (!types.ok() || types->size() != outputs.size()) return;
   for (size_t i = 0; i < outputs.size(); ++i)
     for (size_t axis = 0; axis < std::min(outputs[i].shape.size(), (*types)[i].shape.size()); ++axis) {
