@@ -66,7 +66,8 @@ std::string name_of(const Problem& problem, const ExternWay& extern_way, const s
   return out;
 }
 
-bool serves(const OneDnn& lib, const OneDnnTask& task, int64_t m) {
+// `why` says what oneDNN lacks where it does not.
+bool serves(const OneDnn& lib, const OneDnnTask& task, int64_t m, std::string& why) {
   return std::all_of(task.outputs.begin(), task.outputs.end(), [&](const OneDnnTask::Output& o) {
     const std::vector<float> ones(static_cast<size_t>(o.n), 1.f);
     const QcgOneDnnMatmul spec{m,
@@ -83,14 +84,17 @@ bool serves(const OneDnn& lib, const OneDnnTask& task, int64_t m) {
                                0,
                                0,
                                0};
-    char why[256];
-    return lib.check(&spec, why, sizeof why) != 0;
+    char text[256] = "";
+    const bool served = lib.check(&spec, text, sizeof text) != 0;
+    if (!served) why = text;
+    return served;
   });
 }
 
 struct Answer {
   std::string missing, version;
-  int first = -1;  // the first way that oneDNN has
+  int first = -1;       // the first way that oneDNN has
+  std::string why_not;  // what it lacks, if it has none
 };
 
 Result<Answer> ask_onednn(const std::vector<ExternWay>& ways, int64_t m) {
@@ -98,15 +102,19 @@ Result<Answer> ask_onednn(const std::vector<ExternWay>& ways, int64_t m) {
             const OneDnn lib = load_onednn();
             if (!lib.missing.empty()) return report.send("-" + lib.missing);
             report.send("+" + std::string(lib.version()));
+            std::string why;
             for (size_t i = 0; i < ways.size(); ++i)
-              if (serves(lib, ways[i].task, m)) return report.send(std::to_string(i));
+              if (serves(lib, ways[i].task, m, why)) return report.send("+" + std::to_string(i));
+            report.send("-" + why);
           }));
   Answer out;
   if (child.messages.empty()) out.missing = "its library cannot be used: " + child.failure;
   else if (child.messages[0][0] == '-') out.missing = child.messages[0].substr(1);
   else out.version = child.messages[0].substr(1);
-  if (child.messages.size() == 2)
-    out.first = static_cast<int>(std::min<size_t>(ways.size() - 1, static_cast<size_t>(child.messages[1][0] - '0')));
+  if (child.messages.size() < 2) return out;
+  const std::string& found = child.messages[1];
+  if (found[0] == '-') out.why_not = found.substr(1);
+  else out.first = static_cast<int>(std::min<size_t>(ways.size() - 1, static_cast<size_t>(found[1] - '0')));
   return out;
 }
 
@@ -169,7 +177,10 @@ ExternOffer find_extern_kernel(const Problem& problem, int64_t m) {
   const std::string missing = answer.ok() ? answer->missing : answer.error().message;
   if (!missing.empty()) return {{}, "oneDNN cannot be used: " + missing, true};
   if (answer->first < 0)
-    return {{}, fmt::format("oneDNN {} has no such product on this machine", answer->version), false};
+    return {{},
+            fmt::format("oneDNN {} has no such product on this machine{}{}", answer->version,
+                        answer->why_not.empty() ? "" : ": ", answer->why_not),
+            false};
   auto module = read_program_file(find_onednn_module());
   if (!module.ok()) return {{}, "oneDNN cannot be used: " + module.error().message, true};
   const ExternWay& chosen = ways[static_cast<size_t>(answer->first)];

@@ -59,6 +59,21 @@ memory::data_type onednn_data_type(int32_t dtype) {
   }
 }
 
+namespace {
+
+// Without VNNI oneDNN adds two 8-bit products at a time in 16 bits, and 2 * 127 * 255 saturates them.
+bool saturates_byte_products() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+    case dnnl::cpu_isa::avx:
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx512_core: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 // What differs between the two APIs: how scales are said, and how a primitive descriptor is made.
 matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::engine& engine,
                                        dnnl::scratchpad_mode scratchpad) {
@@ -67,6 +82,8 @@ matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::eng
   const memory::desc y({s.m, s.n}, onednn_data_type(s.y_dtype), memory::dims{s.y_stride > 0 ? s.y_stride : s.n, 1});
   const memory::desc bias({1, s.n}, memory::data_type::f32, memory::format_tag::ab);
   const bool decompress = s.scales && is_floating(static_cast<DType>(s.x_dtype));
+  if (!is_floating(static_cast<DType>(s.x_dtype)) && saturates_byte_products())
+    throw std::runtime_error("without VNNI it saturates sums of 8-bit products to 16 bits");
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(scratchpad);
   attr.set_post_ops(post_ops(s.eltwise));

@@ -117,7 +117,7 @@ TEST_CASE("a vendor's kernel is right where it is offered, and one wrong weight 
   for (const Problem& problem : problems) {
     INFO(problem.signature(), " seed ", ++seed);
     ExternOffer offer = find_extern_kernel(problem, 16);
-    if (!offer.kernel) {  // half types need instructions
+    if (!offer.kernel) {  // half types and bytes need instructions
       CHECK(offer.why_not.find("has no such product on this machine") != std::string::npos);
       continue;
     }
