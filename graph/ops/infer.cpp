@@ -157,6 +157,7 @@ DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
 }  // namespace
 
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
+  if (d.is_constant()) return {d.constant(), d.constant()};
   const std::vector<std::string> names = d.symbols();
   // Sizes are not negative, whatever a file claims.
   std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
@@ -186,8 +187,9 @@ std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbo
   const DimRange given = range_of(index, symbols);
   if (given.max < 0) index = size + index;
   else if (given.min < 0) return std::nullopt;
-  const DimRange at = range_of(index, symbols), room = range_of(size - index, symbols);
+  const DimRange at = range_of(index, symbols);
   if (at.max <= 0) return Dim(0);
+  const DimRange room = range_of(size - index, symbols);
   if (room.max <= 0) return size;
   if (room.min >= 0 && at.min >= 0) return index;
   return std::nullopt;
