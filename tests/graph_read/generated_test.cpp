@@ -12,7 +12,7 @@ using namespace qcg::test;
 TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB") {
   const char* given = std::getenv("QCG_TEST_SEED");
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1;
-  constexpr size_t kSmall = 60, kLarge = kSanitized ? 1 : 4;
+  constexpr size_t kSmall = kSanitized ? 15 : 60, kLarge = kSanitized ? 1 : 4;
   constexpr double kSeconds = kSanitized ? 20 : kOptimized ? 1 : 3;
   TempFolder folder;
   const std::string graph = folder.write("graph", many_weights());
