@@ -416,6 +416,7 @@ TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB, a
   for (int i = 0; i < 16; ++i) targets.push_back("cpu:" + std::to_string(i));
   SampleProgram::split_into_targets(sixteen.manifest, targets);
   const std::string one = SampleProgram().manifest.dump(), fat = sixteen.manifest.dump();
+  constexpr size_t kMost = kSanitized ? size_t{1} << 18 : size_t{16} << 20;  // sixteen are about memory and time
   // The sample with more of one unit in one of its lists, or in place of a value.
   const auto padded = [](const std::string& sample, const std::string& after, const std::string& unit, size_t bytes) {
     std::string more;
@@ -440,7 +441,7 @@ TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB, a
       {"\"generator\":", "[[[],[]]]"},
   };
   for (const Excess& excess : kExcesses)
-    for (size_t bytes : {size_t{1} << 12, size_t{1} << 20, size_t{16} << 20, (size_t{16} << 20) - 1}) {
+    for (size_t bytes : {size_t{1} << 12, size_t{1} << 20, kMost, kMost - 1}) {
       const std::string text = padded(bytes % 2 == 1 ? fat : one, excess.after, excess.unit, bytes);
       INFO(excess.after, excess.unit, " of ", bytes, " bytes");
       const ChildCost cost = cost_of([&] { return parse_program_manifest(text).ok(); });
