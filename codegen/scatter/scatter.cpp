@@ -18,6 +18,16 @@ namespace {
 
 PositionParams params_of(const ScatterProblem& p) { return {p.rank, p.ids.size()}; }
 
+// What a block of a device writes: at so many positions, so many elements of the last axis.
+struct Piece {
+  int positions, elements;
+};
+constexpr int kThreads = 256;
+Piece piece_of(const ScatterProblem& p) { return p.rows ? Piece{8, 512} : Piece{kThreads, 1}; }
+
+// Blocks compare all positions with their own up to here; the work grows with the square.
+constexpr int kMostCompared = 65536;
+
 }  // namespace
 
 std::string ScatterProblem::signature() const {
@@ -36,17 +46,22 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["combine"] = p.combine;
   v["floats"] = floats;
   v["type"] = compares || (!p.combine.empty() && floats) ? dtype_info(p.dtype).cpp : bytes_type(p.dtype);
+  const Piece piece = piece_of(p);
+  v["group"] = piece.positions;
+  v["piece"] = piece.elements;
+  v["many"] = kMostCompared;
   if (on_device(isa))
     add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), scatter_launch(p).threads);
   return render_kernel("scatter", isa, v);
 }
 
-// A thread writes at all positions, in their order.
 CudaLaunch scatter_launch(const ScatterProblem& p) {
-  constexpr int kThreads = 128;
-  CudaLaunch out{.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {}};
-  for (int axis = 0; axis < p.free; ++axis) out.axes.push_back({axis, 1});
-  if (p.rows) out.axes.push_back({p.rank - 1, 1});
+  CudaLaunch out{.threads = kThreads, .rows = 1, .column_tiles = 1, .axes = {}};
+  const Piece piece = piece_of(p);
+  const int last = p.rank - (p.rows ? 1 : 0);
+  for (int axis = 0; axis < last; ++axis)
+    out.axes.push_back({axis, axis >= p.free && axis == last - 1 ? piece.positions : 1});
+  if (p.rows) out.axes.push_back({last, piece.elements});
   return out;
 }
 

@@ -19,7 +19,7 @@
 namespace qcg {
 
 // y[i · strides + sum over ids j of ids_j[i] · step_j] = x[i], for i in `rank` axes; the rest of y stays as it is.
-// Of equal positions the last in row-major order stays; or x is combined with what is there, in this order, by one thread.
+// Of equal positions the last in row-major order stays; or x is combined with what is there, in this order.
 // All positions are checked before anything is written.
 // args: x, ids, y. params: PositionParams.
 struct ScatterProblem {

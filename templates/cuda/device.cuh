@@ -31,6 +31,8 @@ template <class T>
 QCG_DEVICE T shuffle_xor(T x, int distance) {
   return __shfl_xor_sync(~0u, x, distance);
 }
+// Whether it holds for a lane of this warp.
+QCG_DEVICE bool any_lane(bool holds) { return __any_sync(~0u, holds); }
 
 // 16 bytes that nobody else reads again soon.
 QCG_DEVICE uint4 load_once(const uint4* p) {

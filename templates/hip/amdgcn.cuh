@@ -17,6 +17,8 @@ template <class T>
 QCG_DEVICE T shuffle_xor(T x, int distance) {
   return __shfl_xor(x, distance, 32);
 }
+// Whether it holds for a lane of this wave.
+QCG_DEVICE bool any_lane(bool holds) { return __any(holds) != 0; }
 
 using Four_s16 = short __attribute__((vector_size(8)));
 using Four_f16 = _Float16 __attribute__((vector_size(8)));

@@ -37,7 +37,7 @@ inline std::vector<KernelSource> sources_of(const Plan& plan, const std::vector<
 }
 
 // Runs a call in the executor: each argument is a buffer of its own, and what was written comes back. `shift`: whether
-// arguments miss an alignment of 256 bytes by an element.
+// arguments miss an alignment of 256 bytes by an element. A position that is refused is an error.
 inline Status execute_call(const ptx::LoadedKernel& kernel, const CudaLaunch& launch, CallMemory& call, bool shift,
                            ptx::Counters* counters) {
   ptx::GlobalMemory memory = kernel.memory();
@@ -73,12 +73,12 @@ inline Status execute_call(const ptx::LoadedKernel& kernel, const CudaLaunch& la
   if (counters) *counters = outcome.counters;
   if (!outcome.ok()) return Error::internal(kernel.name(), outcome.text());
   std::memcpy(&refused, memory.buffers()[first + call.args()].bytes.data(), 8);
-  if (refused != INT64_MAX) return Error::internal(kernel.name(), "refuses position " + std::to_string(refused));
   for (size_t i = call.first_output(); i < call.args(); ++i) {
     auto* const to = static_cast<uint8_t*>(host.args[i].data) - call.before(i);
     const ptx::Buffer& buffer = memory.buffers()[first + i];
     std::copy(buffer.bytes.begin(), buffer.bytes.end(), to);
   }
+  if (refused != INT64_MAX) return Error::internal(kernel.name(), "refuses position " + std::to_string(refused));
   return {};
 }
 

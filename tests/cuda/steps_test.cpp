@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "codegen/scatter/scatter.h"
 #include "codegen/select/select.h"
 #include "codegen/tune/step_trial.h"
 #include "cuda_compiler.h"
@@ -88,6 +90,59 @@ TEST_CASE("ptx: rows longer than a block are put in order") {
   }
 }
 
+TEST_CASE("ptx: writes at positions, many of them equal, come in their order or not at all") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  auto graph = parse_graph(kWrites);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_80});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  std::vector<int> problems;
+  for (const int p : problems_on_device(*plan))
+    if (plan->problems[static_cast<size_t>(p)].family().name == "scatter") problems.push_back(p);
+  REQUIRE(problems.size() == 7);
+  const std::vector<KernelSource> sources = sources_of(*plan, problems);
+  std::vector<KernelSource> serial = sources;  // what is done with more positions than blocks compare
+  for (KernelSource& source : serial) source.source = altered(source.source, "MANY = 65536", "MANY = 2");
+  std::vector<KernelSource> wrong = sources;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const bool combines = !plan->problems[static_cast<size_t>(problems[i])].get<ScatterProblem>().combine.empty();
+    wrong[i].source = combines ? altered(sources[i].source, "from + k < number", "from + k > number")
+                               : altered(sources[i].source, "from + i > number", "from + i < number");
+  }
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources),
+                                       serial_kernels = load_sources(*tool, serial),
+                                       wrong_kernels = load_sources(*tool, wrong);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const KernelProblem& problem = plan->problems[static_cast<size_t>(problems[i])];
+    INFO(problem_signature(problem));
+    CHECK(what_is_wrong(*plan, problems[i], sources[i], kernels[i]) == "");
+    CHECK(what_is_wrong(*plan, problems[i], serial[i], serial_kernels[i]) == "");
+    CHECK(what_is_wrong(*plan, problems[i], wrong[i], wrong_kernels[i]) != "");
+    // One position that is out of range.
+    BuiltKernel built;
+    built.source = sources[i];
+    const StepTrial trial = step_trial(*plan, problems[i], built, {}, TuneMode::off);
+    for (const CallSizes& sizes : trial.checks) {
+      const auto run = [&](CallMemory& call) {
+        const auto y = static_cast<uint8_t*>(call.call().args[call.first_output()].data);
+        const std::vector<uint8_t> before(y, y + call.span_of(call.first_output()));
+        const int64_t last = call.elements(1) - 1;
+        const auto at = static_cast<uint8_t*>(call.call().args[1].data) +
+                        call.offset_of(1, call.index_of(1, last)) * static_cast<int64_t>(dtype_bytes(call.dtype(1)));
+        std::memset(at, 0x7f, dtype_bytes(call.dtype(1)));
+        Status status;
+        for (const ptx::LoadedKernel* kernel : {&kernels[i], &serial_kernels[i]}) {
+          status = execute_call(*kernel, sources[i].launch, call, false, nullptr);
+          CHECK(std::equal(before.begin(), before.end(), y));
+        }
+        return status;
+      };
+      CHECK(check_call_at(run, problem, sizes, kSeed).reason.find("refuses position ") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
   const auto tool = cuda_compiler();
   if (!tool) return;
@@ -109,7 +164,8 @@ TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
       {"gather", "id += size", "id += size - 1"},
       {"windows", "row >= height", "row + 1 >= height"},
       {"bags sum", "id == p[PADDING]", "id == p[PADDING] + 1"},
-      {"scatter", "if (find_place(args, number, place)) {", "if (number > 0 && find_place(args, number, place)) {"},
+      {"scatter", "__syncthreads();\n    if (in_order)", "if (in_order)"},
+      {"scatter", "elements) y[e", "elements && number > 0) y[e"},
       {"scan", "+= ", "-= "},
       {"select descending", "other == key && i > position", "other == key"},
       {"select ascending", "from + i < own", "from + i <= own"},

@@ -89,6 +89,12 @@ QCG_DEVICE T shuffle_xor(T x, int distance) {
   memcpy(&other, qcg_machine->meet(32, &x, sizeof x) + ((threadIdx.x ^ (unsigned)distance) % 32) * 32, sizeof x);
   return other;
 }
+QCG_DEVICE bool any_lane(bool holds) {
+  const unsigned char own = holds, *const all = qcg_machine->meet(64, &own, 1);
+  bool any = false;
+  for (int lane = 0; lane < 64; ++lane) any = any || all[lane * 32];
+  return any;
+}
 
 QCG_DEVICE float f32_of_f16(unsigned short h) {
   const unsigned sign = (unsigned)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
