@@ -140,6 +140,8 @@ Error OpArgs::unsupported(std::string_view arg, std::string message, std::string
 
 namespace {
 
+constexpr int64_t kLargestDivisor = int64_t{1} << 31;
+
 DimRange product_of(const DimRange& a, const DimRange& b) {
   const int64_t corners[] = {
       saturate(static_cast<__int128>(a.min) * b.min), saturate(static_cast<__int128>(a.min) * b.max),
@@ -152,6 +154,28 @@ DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
   if (call.function == "min") return {std::min(a.min, b.min), std::min(a.max, b.max)};
   if (b.min < 1) return {INT64_MIN, INT64_MAX};
   return {*call.apply(a.min, a.min < 0 ? b.min : b.max), *call.apply(a.max, a.max < 0 ? b.max : b.min)};
+}
+
+int64_t floor_of(int64_t a, int64_t n) { return a / n - (a % n < 0); }
+
+// By n*floordiv(a, n) = a - r with r in [0, n - 1], however large a is: n*d has no such call. nullopt: d has none.
+std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol> symbols) {
+  if (!d.has_calls()) return std::nullopt;
+  for (const auto& [monomial, coefficient] : d.terms()) {
+    const auto call = monomial.size() == 1 ? Dim::as_call(monomial[0]) : std::nullopt;
+    if (!call || call->function != "floordiv" || !call->b.is_constant() || call->b.constant() < 1) continue;
+    if (coefficient > kLargestDivisor || coefficient < -kLargestDivisor || call->b.constant() > kLargestDivisor)
+      continue;
+    const int64_t n = call->b.constant(), remainders = -coefficient * (n - 1);
+    const Dim others = (d - Dim::symbol(monomial[0]) * Dim(coefficient)) * Dim(n) + call->a * Dim(coefficient);
+    if (!others.valid()) continue;
+    const DimRange range = range_of(others, symbols);
+    const __int128 low = static_cast<__int128>(range.min) + std::min<int64_t>(remainders, 0),
+                   high = static_cast<__int128>(range.max) + std::max<int64_t>(remainders, 0);
+    return DimRange{range.min == INT64_MIN ? INT64_MIN : -floor_of(-saturate(low), n),
+                    range.max == INT64_MAX ? INT64_MAX : floor_of(saturate(high), n)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -179,7 +203,15 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
     sum.min = saturate(sum.min + static_cast<__int128>(low) * coefficient);
     sum.max = saturate(sum.max + static_cast<__int128>(high) * coefficient);
   }
+  if (const auto remainder = range_by_remainder(d, symbols))
+    return {std::max(sum.min, remainder->min), std::min(sum.max, remainder->max)};
   return sum;
+}
+
+Dim settled(const Dim& d, std::span<const Symbol> symbols) {
+  if (d.is_constant() || !d.has_calls()) return d;
+  const DimRange range = range_of(d, symbols);
+  return range.min == range.max ? Dim(range.min) : d;
 }
 
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols) {
@@ -269,11 +301,13 @@ Result<Types> infer_types(const Graph& graph, const Node& node) {
   OpArgs args{graph, node};
   QCG_TRY(types, Op(node.op).row().shape(args));
   QCG_CHECK(settle_in_place(args, types));
-  for (const ValueType& type : types)
-    for (const Dim& d : type.shape)
+  for (ValueType& type : types)
+    for (Dim& d : type.shape) {
       if (!d.valid())
         return args.fail(node.op->args[0].name, std::string("the size of the result ") + kInvalidSize,
                          "use smaller tensors");
+      d = settled(d, graph.symbols);
+    }
   return types;
 }
 

@@ -67,6 +67,8 @@ struct DimRange {
   int64_t min, max;
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
+// A size with calls that can be one number alone is that number: exporters write either.
+Dim settled(const Dim& d, std::span<const Symbol> symbols);
 // An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols'
 // ranges do not settle which.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);

@@ -266,21 +266,23 @@ Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
   for (size_t i = 0; i < sizes.size() && e.status().ok(); i += 2) {
     const size_t axis = graph.value(x).shape.size() - 1 - i / 2;
     const Arg dim = Dim(static_cast<int64_t>(axis));
-    const int64_t before = sizes[i].constant(), behind = sizes[i + 1].constant();
-    if (before < 0 || behind < 0) {
-      const Dim end = graph.value(x).shape[axis] + Dim(std::min<int64_t>(behind, 0));
+    const Dim &before = sizes[i], &behind = sizes[i + 1];  // those of symbols are not negative
+    const bool cuts_before = before.is_constant() && before.constant() < 0,
+               cuts_behind = behind.is_constant() && behind.constant() < 0;
+    if (cuts_before || cuts_behind) {
+      const Dim end = graph.value(x).shape[axis] + (cuts_behind ? behind : Dim(0));
       x = e.op("aten.slice.Tensor",
-               {{"self", x}, {"dim", dim}, {"start", Dim(std::max<int64_t>(-before, 0))}, {"end", end}});
+               {{"self", x}, {"dim", dim}, {"start", cuts_before ? Dim(0) - before : Dim(0)}, {"end", end}});
     }
-    const auto constants = [&](int64_t size) {
+    const auto constants = [&](const Dim& size) {
       Shape shape = graph.value(x).shape;
-      shape[axis] = Dim(size);
+      shape[axis] = size;
       return e.op("aten.full.default", {{"size", shape}, {"fill_value", value}, {"dtype", dtype}});
     };
     Values parts;
-    if (before > 0) parts.push_back(constants(before));
+    if (!cuts_before && !before.is_constant(0)) parts.push_back(constants(before));
     parts.push_back(x);
-    if (behind > 0) parts.push_back(constants(behind));
+    if (!cuts_behind && !behind.is_constant(0)) parts.push_back(constants(behind));
     if (parts.size() > 1) x = e.op("aten.cat.default", {{"tensors", parts}, {"dim", dim}});
   }
   return {x};

@@ -254,3 +254,23 @@ TEST_CASE("ranges of sizes are safe for every value of the symbols") {
   CHECK(r.min == 0);
   CHECK(r.max == INT64_MAX);
 }
+
+TEST_CASE("what a division leaves is smaller than its divisor, and a size that can be one number is that number") {
+  const Symbol symbols[] = {{"a", 2, 5}, {"b", 0, INT64_MAX}, {"c", 2, 64}, {"d", 2, 65}};
+  const auto range = [&](const char* text) {
+    const DimRange r = range_of(*Dim::parse(text), symbols);
+    return std::pair(r.min, r.max);
+  };
+  CHECK(range("63*b-64*floordiv(63*b,64)") == std::pair<int64_t, int64_t>(0, 63));
+  CHECK(range("2*b-2*8*floordiv(b,8)+a") == std::pair<int64_t, int64_t>(2, 19));
+  CHECK(range("b-floordiv(b,4)") == std::pair<int64_t, int64_t>(0, INT64_MAX));
+  CHECK(range("7*floordiv(a,7)-a+9") == std::pair<int64_t, int64_t>(4, 7));
+  CHECK(range("c-floordiv(63*c,64)") == std::pair<int64_t, int64_t>(1, 1));
+  CHECK(range("d-floordiv(63*d,64)") == std::pair<int64_t, int64_t>(1, 2));
+  CHECK(settled(*Dim::parse("c-floordiv(63*c,64)"), symbols).is_constant(1));
+  CHECK_FALSE(settled(*Dim::parse("d-floordiv(63*d,64)"), symbols).is_constant());
+  for (int64_t b = 0; b < 300; ++b) {
+    const int64_t value = *Dim::parse("63*b-64*floordiv(63*b,64)")->evaluate({{"b", b}});
+    CHECK(value == (64 - b % 64) % 64);
+  }
+}

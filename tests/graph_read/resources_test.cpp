@@ -13,12 +13,12 @@ using namespace qcg::test;
 namespace {
 
 void expect_cheap_refusal(const std::string& what, const std::string& path,
-                          const std::vector<std::string>& weights = {}) {
+                          const std::vector<std::string>& weights = {}, double seconds = 1) {
   INFO(what);
   const ChildCost cost = cost_of([&] { return read_graph(path, {weights}).ok(); });
   MESSAGE(what << ": " << cost.seconds << " s, " << cost.kib / 1024 << " MiB");
   CHECK(cost.outcome == ChildCost::no);
-  CHECK(cost.seconds < (kOptimized && !kSanitized ? 1 : 15));
+  CHECK(cost.seconds < (kOptimized && !kSanitized ? seconds : 15));
   if (!kSanitized) CHECK(cost.kib < 256 * 1024);
 }
 
@@ -85,7 +85,8 @@ TEST_CASE("bombs: a graph as large as the limits allow, and wrong at its very en
   replace("\"NODES\"", nodes + "]");
   replace("\"METAS\":0", metas + "\"end\":0");
   std::string path = folder.write("g.json", text);
-  expect_cheap_refusal(std::to_string(kNodes) + " nodes", path);
+  // All is read before the fault is: 0.4 s of a quiet Zen 5, 1.1 s of a Zen 3 whose cores other programs use.
+  expect_cheap_refusal(std::to_string(kNodes) + " nodes", path, {}, 3);
   CHECK(contains(read_graph(path).error().where, "nodes[" + std::to_string(kNodes - 1) + "]"));
 }
 

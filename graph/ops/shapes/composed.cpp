@@ -258,13 +258,17 @@ Result<Types> infer_pad(const OpArgs& a) {
   Shape shape = self.shape;
   for (size_t i = 0; i < pad.size(); ++i) {
     Dim& size = shape[shape.size() - 1 - i / 2];
-    const int64_t least = range_of(self.shape[shape.size() - 1 - i / 2], a.graph.symbols).min;
-    if (!pad[i].is_constant())
-      return a.unsupported(name, fmt::format("{} is known only at run time", pad[i].str()), "export with a constant");
-    if (!constant && pad[i].constant() < 0)
-      return a.unsupported(name, fmt::format("{} elements less, beside what is there", -pad[i].constant()), "slice it");
-    if (!constant && least < (mode == "replicate" ? 1 : pad[i].constant() + (reflect ? 1 : 0)))
-      return a.fail(name, fmt::format("{} elements of an axis that may have {}", pad[i].constant(), least),
+    const Dim& there = self.shape[shape.size() - 1 - i / 2];
+    const int64_t least = range_of(there, a.graph.symbols).min;
+    const DimRange range = range_of(pad[i], a.graph.symbols);
+    if (!pad[i].is_constant() && range.min < 0)
+      return a.unsupported(name, fmt::format("whether {} is negative is known only at run time", pad[i].str()),
+                           "export with a constant");
+    if (!constant && range.min < 0)
+      return a.unsupported(name, fmt::format("{} elements less, beside what is there", -range.min), "slice it");
+    if (!constant &&
+        (mode == "replicate" ? least < 1 : range_of(there - pad[i], a.graph.symbols).min < (reflect ? 1 : 0)))
+      return a.fail(name, fmt::format("{} elements of an axis that may have {}", pad[i].str(), least),
                     "export with a larger minimum of this size");
     size = size + pad[i];
     if (range_of(size, a.graph.symbols).min < 0) return a.fail(name, "takes more than there is");

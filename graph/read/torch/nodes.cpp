@@ -239,7 +239,7 @@ Status TorchExportReader::add_result(const JsonCursor& argument, std::vector<Val
   Value value;
   value.name = unique_name(name);
   value.dtype = meta.dtype;
-  for (const Dim& size : meta.sizes) value.shape.push_back(with_known(size, known_sizes_));
+  for (const Dim& size : meta.sizes) value.shape.push_back(settled(with_known(size, known_sizes_), out_.graph.symbols));
   results.push_back(std::move(value));
   result_names_.push_back(key);
   return {};

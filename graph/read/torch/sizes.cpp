@@ -37,7 +37,7 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
     if (described == sizes_.end())
       return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
     QCG_TRY(written, read_sym_int(described->second));
-    const Dim size = with_known(written, known_sizes_);
+    const Dim size = settled(with_known(written, known_sizes_), out_.graph.symbols);
     const auto is_of_data = [&](const std::string& symbol) { return data_symbols_.contains(symbol); };
     if (target == "torch.ops.aten.sym_storage_offset.default" || std::ranges::any_of(size.symbols(), is_of_data)) {
       scope_.of_data.insert(name);
