@@ -47,7 +47,7 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   out.isa = isa;
   out.name = fmt::format("{}_{}_{}", problem.family().name, sha256_hex(signature).substr(0, 8), isa_info(isa).name);
   out.symbol = symbol_of(out.name, signature);
-  if (out.on_device()) out.launch = problem.family().launch(problem);
+  if (out.on_device()) out.launch = problem.family().launch(problem, isa);
   QCG_TRY(text, problem.family().render(problem, isa, out.symbol));
   out.source = std::move(text);
   return out;

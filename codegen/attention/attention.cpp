@@ -75,6 +75,13 @@ V reader_of(const AttentionProblem& p, const Expr& e, bool integers, Isa isa) {
   return v;
 }
 
+// Tensor cores of CUDA multiply 16-bit floats; the sums of a tile of rows fit the registers up to 128 elements.
+bool has_tiles(const AttentionProblem& p, Isa isa) {
+  const auto fits = [](int64_t size) { return size > 0 && size <= 128 && size % 16 == 0; };
+  return (isa == Isa::sm_80 || isa == Isa::sm_90a) && (p.query == DType::bf16 || p.query == DType::f16) &&
+         p.key == p.query && p.value == p.query && fits(p.size) && fits(p.value_size);
+}
+
 Status check_casts(const Expr& e) {
   if (e.kind == ExprKind::cast) QCG_CHECK(need_lanes("attention", e.dtype));
   for (const Expr& arg : e.args) QCG_CHECK(check_casts(arg));
@@ -119,14 +126,15 @@ Result<std::string> render_attention(const AttentionProblem& p, Isa isa, std::st
   v["nv"] = isa == Isa::portable ? 1 : isa_info(isa).vector_bytes == 64 ? 4 : 2;
   if (on_device(isa)) {
     const size_t params = kFirstOperand + p.operands.size() * kOperandAxes + static_cast<size_t>(p.sizes);
-    add_device_context(v, 4 + p.operands.size(), params, attention_launch(p).threads);
+    v["tiles"] = has_tiles(p, isa);
+    add_device_context(v, 4 + p.operands.size(), params, attention_launch(p, isa).threads);
   }
   return render_kernel("attention", isa, v);
 }
 
-// A block has one row of one head.
-CudaLaunch attention_launch(const AttentionProblem&) {
-  return {.threads = 128, .rows = 1, .column_tiles = 1, .axes = {{0, 1}, {1, 1}, {3, 1}}};
+// A block has one row of one head, or a tile of rows.
+CudaLaunch attention_launch(const AttentionProblem& p, Isa isa) {
+  return {.threads = 128, .rows = 1, .column_tiles = 1, .axes = {{0, 1}, {1, 1}, {3, has_tiles(p, isa) ? 64 : 1}}};
 }
 
 namespace {
@@ -211,7 +219,8 @@ class RowOracle {
       const double below = out.sees ? scores[i] - largest : 0;
       const double weight = out.sees || p_.empty == EmptyRow::mean ? std::exp(below) : 0;
       // exp flushes what is below 2^-126 to zero, or not.
-      const double error = 2 * errors[i] + (24 + std::fabs(below)) * 0x1p-24;
+      double error = 2 * errors[i] + (24 + std::fabs(below)) * 0x1p-24;
+      if (p_.value == DType::f16) error += 0x1p-38 / weight;  // the least that three f16 hold of one
       out.weights.push_back(weight), out.errors.push_back(weight > 0x1p-120 ? error : 1);
       out.sum += weight;
     }

@@ -43,7 +43,7 @@ struct AttentionProblem {
   std::string signature() const;
 };
 Result<std::string> render_attention(const AttentionProblem& problem, Isa isa, std::string_view symbol);
-CudaLaunch attention_launch(const AttentionProblem& problem);
+CudaLaunch attention_launch(const AttentionProblem& problem, Isa isa);
 extern const KernelFamily kAttentionFamily;
 
 }  // namespace qcg

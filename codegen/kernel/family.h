@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -88,7 +89,7 @@ struct KernelFamily {
   OutputPoints (*changes)(const KernelProblem&, const CallMemory&) = nullptr;
   // The grid of what `render` gives for an ISA of a device; null: it gives nothing for one. The kernel has one parameter:
   // the args, the params and the address of the fault (qcg_refuse).
-  CudaLaunch (*launch)(const KernelProblem&) = nullptr;
+  CudaLaunch (*launch)(const KernelProblem&, Isa) = nullptr;
 
   bool has_candidates() const { return render == nullptr; }
 };
@@ -107,9 +108,11 @@ Result<std::string> render_of(const KernelProblem& problem, Isa isa, std::string
   return Render(problem.get<P>(), isa, symbol);
 }
 
-template <class P, CudaLaunch (*Launch)(const P&)>
-CudaLaunch launch_of(const KernelProblem& problem) {
-  return Launch(problem.get<P>());
+// Launch takes a problem, and the ISA where it matters.
+template <class P, auto Launch>
+CudaLaunch launch_of(const KernelProblem& problem, Isa isa) {
+  if constexpr (std::is_invocable_v<decltype(Launch), const P&, Isa>) return Launch(problem.get<P>(), isa);
+  else return Launch(problem.get<P>());
 }
 
 // "loop|loop rank=2 …": unique among all families.

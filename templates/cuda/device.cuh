@@ -64,6 +64,15 @@ QCG_DEVICE void ldmatrix_x4(unsigned (&r)[4], const void* shared) {
                : "memory");
 }
 
+// The same of transposed tiles: columns instead of rows.
+QCG_DEVICE void ldmatrix_x4_transposed(unsigned (&r)[4], const void* shared) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
 // Operands of product k from rows in shared memory: 128 bytes each, chunk c of row r at c ^ r % 8.
 QCG_DEVICE void load_w_rows(unsigned (&a)[W_REGISTERS], const unsigned char* tile, int k, int lane) {
   ldmatrix_x4(a, tile + lane % 16 * 128 + ((k * 2 + lane / 16) ^ lane % 8) * 16);

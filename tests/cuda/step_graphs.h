@@ -45,4 +45,18 @@ graph(%cache: bf16[3, 40, 70], %rows: bf16[3, s0, 70], %at: i64[s0], %wide: f32[
   return %a, %b, %c, %d, %e, %f, %g
 })";
 
+// Attention that tensor cores compute from two rows on: causal behind a cache, masks, additive bias, groups of heads, rows
+// that see nothing.
+inline constexpr std::string_view kAttention = R"(symbol s0 in [1, 400]
+graph(%q: bf16[2, 6, s0, 64], %k: bf16[1, 2, 150, 64], %v: bf16[1, 2, 150, 32], %seen: i64[s0], %h: f16[1, 3, s0, 128], %k2: f16[1, 3, s0, 128], %bias: f32[3, s0, s0], %keep: bool[1, 1, s0, s0], %x: bf16[1, 2, s0, 16], %wide: bf16[1, 2, s0, 96]) {
+  %seen2 = aten.reshape.default(%seen, shape = [1, 1, s0, 1]) : i64[1, 1, s0, 1]
+  %bias2 = aten.reshape.default(%bias, shape = [1, 3, s0, s0]) : f32[1, 3, s0, s0]
+  %a = qcg.attention(%q, %k, %v, [%seen2], mask = [ge(in0, pos3)], score = [mul(acc0, 0.125)]) : bf16[2, 6, s0, 32]
+  %b = qcg.attention(%h, %k2, %k2, [%bias2], score = [add(mul(acc0, 0.0883), in0)]) : f16[1, 3, s0, 128]
+  %c = qcg.attention(%x, %x, %wide, [], mask = [ge(pos2, pos3)], score = [mul(acc0, 0.25)]) : bf16[1, 2, s0, 96]
+  %d = qcg.attention(%x, %x, %x, [%keep], mask = [in0], score = [mul(acc0, 0.25)], empty = "mean") : bf16[1, 2, s0, 16]
+  %e = qcg.attention(%wide, %wide, %x, [%keep], mask = [in0], score = [mul(acc0, 0.1)], empty = "nan") : bf16[1, 2, s0, 16]
+  return %a, %b, %c, %d, %e
+})";
+
 }  // namespace qcg::test

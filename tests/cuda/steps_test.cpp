@@ -143,6 +143,52 @@ TEST_CASE("ptx: writes at positions, many of them equal, come in their order or 
   }
 }
 
+TEST_CASE("ptx: attention on tensor cores is right at ragged sizes") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  auto graph = parse_graph(kAttention);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_80});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  std::vector<int> problems;
+  for (const int p : problems_on_device(*plan))
+    if (plan->problems[static_cast<size_t>(p)].family().name == "attention") problems.push_back(p);
+  REQUIRE(problems.size() == 5);
+  const std::vector<KernelSource> sources = sources_of(*plan, problems);
+  for (const CompileResult& cubin : compile_sources(*tool, sources, OutputKind::cubin)) {
+    REQUIRE(cubin.cuda.size() == 1);
+    CHECK(cubin.cuda[0].spill_store_bytes + cubin.cuda[0].spill_load_bytes == 0);
+  }
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    CHECK(sources[i].source.find("return compute_tile(args)") != std::string::npos);
+    INFO(problem_signature(plan->problems[static_cast<size_t>(problems[i])]));
+    CHECK(what_is_wrong(*plan, problems[i], sources[i], kernels[i]) == "");
+  }
+  struct Seeded {
+    size_t problem;
+    const char *from, *to;
+  };
+  const Seeded cases[] = {
+      {0, "sums[n][half * 2] *= factor", "sums[n][half * 2] *= 1"},
+      {0, "__syncthreads();  // the tiles before are read, too", ""},
+      {0, "__syncthreads();  // both tiles are there", ""},
+      {0, "most = s_max(most, shuffle_xor(most, 2));", ""},
+      {2, "b, head, row, column)) visible", "b, head, row, column + 1)) visible"},
+      {2, "& 5) != 0", "& 1) != 0"},
+  };
+  std::vector<KernelSource> wrong;
+  for (const Seeded& seeded : cases) {
+    wrong.push_back(sources[seeded.problem]);
+    wrong.back().source = altered(sources[seeded.problem].source, seeded.from, seeded.to);
+  }
+  const std::vector<ptx::LoadedKernel> wrong_kernels = load_sources(*tool, wrong);
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    INFO(std::string(cases[i].from));
+    CHECK(what_is_wrong(*plan, problems[cases[i].problem], wrong[i], wrong_kernels[i]) != "");
+  }
+}
+
 TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
   const auto tool = cuda_compiler();
   if (!tool) return;
