@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "graph/ops/op_table.h"
+#include "graph/ops/size_values.h"
 #include "graph/ops/verify.h"
 
 namespace qcg {
@@ -178,6 +179,32 @@ std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol>
   return std::nullopt;
 }
 
+// The same size without the call, where the ranges leave one: floordiv(63*s0, 64) is s0 - 1 for s0 in 1 to 64.
+std::optional<Dim> without_call(const Dim::Call& call, std::span<const Symbol> symbols) {
+  if (call.function == "min") {
+    const DimRange difference = range_of(call.a - call.b, symbols);
+    if (difference.max <= 0) return call.a;
+    if (difference.min >= 0) return call.b;
+    return std::nullopt;
+  }
+  if (!call.b.is_constant() || call.b.constant() < 1 || call.b.constant() > kLargestDivisor) return std::nullopt;
+  const int64_t n = call.b.constant();
+  std::vector<Dim> nearest;  // a = n*quotient + rest, with small factors of symbols in the rest
+  for (const auto& [monomial, coefficient] : call.a.terms()) {
+    if (monomial.empty() || coefficient > INT64_MAX - n) continue;
+    Dim term = floor_of(coefficient + n / 2, n);
+    for (const std::string& factor : monomial) term = term * Dim::symbol(factor);
+    nearest.push_back(std::move(term));
+  }
+  const Dim quotient = Dim::sum(nearest), rest = call.a - quotient * Dim(n);
+  if (!rest.valid()) return std::nullopt;
+  const DimRange range = range_of(rest, symbols);
+  if (range.min == INT64_MIN || range.max == INT64_MAX) return std::nullopt;
+  const int64_t least = floor_of(range.min, n);
+  if (least != floor_of(range.max, n)) return std::nullopt;
+  return quotient + Dim(least);
+}
+
 }  // namespace
 
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
@@ -209,9 +236,19 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
 }
 
 Dim settled(const Dim& d, std::span<const Symbol> symbols) {
-  if (d.is_constant() || !d.has_calls()) return d;
-  const DimRange range = range_of(d, symbols);
-  return range.min == range.max ? Dim(range.min) : d;
+  Dim out = d;
+  for (int nested = 0; nested <= Dim::kMaxNesting && out.valid() && out.has_calls(); ++nested) {
+    const DimRange range = range_of(out, symbols);
+    if (range.min == range.max) return range.min;
+    KnownSizes known;
+    for (const auto& [monomial, coefficient] : out.terms())
+      for (const std::string& factor : monomial)
+        if (const auto call = Dim::as_call(factor))
+          if (auto value = without_call(*call, symbols)) known.emplace(factor, std::move(*value));
+    if (known.empty()) break;
+    out = with_known(out, known);
+  }
+  return out.valid() ? out : d;
 }
 
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols) {
@@ -224,6 +261,8 @@ std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbo
   const DimRange room = range_of(size - index, symbols);
   if (room.max <= 0) return size;
   if (room.min >= 0 && at.min >= 0) return index;
+  if (given.max < 0) return Dim::larger(index, 0);
+  if (given.min >= 0) return Dim::smaller(index, size);
   return std::nullopt;
 }
 

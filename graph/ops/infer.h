@@ -67,10 +67,11 @@ struct DimRange {
   int64_t min, max;
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
-// A size with calls that can be one number alone is that number: exporters write either.
+// The size without the calls that the ranges make needless, as exporters write either: min(s0, 64) is s0 for s0 up to
+// 64. A size that can be one number alone is that number.
 Dim settled(const Dim& d, std::span<const Symbol> symbols);
-// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols'
-// ranges do not settle which.
+// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges
+// do not settle whether it is negative.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.

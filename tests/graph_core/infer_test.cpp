@@ -88,7 +88,7 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[2, 8]", "%y = aten.reshape.default(%x, shape = [-1, -1]) : f32[4, 4]", "more than one -1");
   refused("%x: f32[2, 8]", "%y = aten.transpose.int(%x, dim0 = 0, dim1 = 2) : f32[8, 2]", "axis 2 is outside");
   refused("%x: f32[2, 8]", "%y = aten.permute.default(%x, dims = [0, 0]) : f32[2, 2]", "twice");
-  refused("%x: f32[s0, 8]", "%y = aten.slice.Tensor(%x, end = 7) : f32[7, 8]", "known only at run time");
+  refused("%x: f32[s0, 8]", "%y = aten.slice.Tensor(%x, end = 7) : f32[7, 8]", "gives f32[min(7,s0), 8]");
   refused("%x: f32[s0, 8]", "%a = aten.split.Tensor(%x, split_size = 4) : f32[4, 8]", "dynamic");
   refused("%x: f32[8]", "%a, %b = aten.split.Tensor(%x, split_size = 3) : f32[3], f32[5]", "rule 10");
   refused("%x: f32[9000000000000000000]", "%y = aten.cat.default([%x, %x]) : f32[8]", "does not fit 64 bits");
@@ -269,6 +269,12 @@ TEST_CASE("what a division leaves is smaller than its divisor, and a size that c
   CHECK(range("d-floordiv(63*d,64)") == std::pair<int64_t, int64_t>(1, 2));
   CHECK(settled(*Dim::parse("c-floordiv(63*c,64)"), symbols).is_constant(1));
   CHECK_FALSE(settled(*Dim::parse("d-floordiv(63*d,64)"), symbols).is_constant());
+  const auto without = [&](const char* text) { return settled(*Dim::parse(text), symbols).str(); };
+  CHECK(without("b*floordiv(63*c,64)") == "b*c-b");
+  CHECK(without("b*floordiv(63*d,64)") == "b*floordiv(63*d,64)");
+  CHECK(without("min(c,64)+min(b,64)") == (*Dim::parse("min(b,64)+c")).str());
+  CHECK(without("floordiv(min(a,7)+1,8)*b") == "0");
+  CHECK(without("floordiv(b,c)") == "floordiv(b,c)");
   for (int64_t b = 0; b < 300; ++b) {
     const int64_t value = *Dim::parse("63*b-64*floordiv(63*b,64)")->evaluate({{"b", b}});
     CHECK(value == (64 - b % 64) % 64);

@@ -245,6 +245,38 @@ TEST_CASE("torch.export: sizes computed by nodes become dims") {
   }
 }
 
+TEST_CASE("torch.export: a size declared as what guards of torch left of it narrows the range of its symbol") {
+  Json j = small_export();
+  graph_of(j)["nodes"].push_back({{"target", "torch.ops.aten.slice.Tensor"},
+                                  {"name", "part"},
+                                  {"inputs",
+                                   {argument("self", tensor("relu")), argument("dim", {{"as_int", 0}}),
+                                    argument("start", {{"as_int", 0}}), argument("end", {{"as_int", 8}})}},
+                                  {"outputs", Json::array({tensor("part")})},
+                                  {"metadata", Json::object()}});
+  graph_of(j)["outputs"][0] = tensor("part");
+  j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("part");
+  meta_of(j, "part") = meta_of(j, "relu");  // as where torch.export saw fewer than eight rows
+  ReadInfo info;
+  const auto whole = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(whole.ok(), whole.error().to_string());
+  CHECK(to_string(whole->value(whole->outputs[0]).shape) == "[s0, 3]");
+  REQUIRE(whole->symbols.size() == 1);
+  CHECK(whole->symbols[0].min == 1);
+  CHECK(whole->symbols[0].max == 8);
+  REQUIRE(info.notes.size() == 1);
+  CHECK(contains(info.notes[0], "the size s0 lies in 1 to 8"));
+
+  meta_of(j, "part")["sizes"][0] = {{"as_int", 8}};
+  const auto eight = read_bytes(j.dump());
+  REQUIRE_MESSAGE(eight.ok(), eight.error().to_string());
+  CHECK(eight->symbols[0].min == 8);
+  CHECK(eight->symbols[0].max == 64);
+
+  meta_of(j, "part")["sizes"][0] = {{"as_int", 9}};  // no size gives it
+  CHECK(contains(error_of(j).message, "min(8,s0)"));
+}
+
 TEST_CASE("torch.export: a fraction of a size says what it is") {
   Json j = small_export();
   Json scale = node_of(j, 1);

@@ -140,7 +140,7 @@ TEST_CASE("torch.export: a write to a buffer at an integer input, whose range li
   CHECK(print_graph(*graph).find("start = s7, end = s7+1) : f32[3]") != std::string::npos);
 
   j["range_constraints"]["s7"]["max_val"] = 3;  // one beyond
-  CHECK(error_of(j).code == ErrorCode::Unsupported);
+  CHECK_MESSAGE(error_of(j).code == ErrorCode::Unsupported, error_of(j).to_string());
 }
 
 TEST_CASE("torch.export: a write to a parameter is refused, with what to do") {

@@ -321,8 +321,12 @@ Result<Types> infer_copy(const OpArgs& a) {
 Result<Types> infer_slice_scatter(const OpArgs& a) {
   QCG_TRY(slice, infer_slice(a));
   const Value& src = a.tensor("src");
-  if (src.shape != slice[0].shape)
-    return a.fail("src", fmt::format("{} does not fit into {}", describe(src), to_string(slice[0].shape)));
+  if (src.shape != slice[0].shape) {
+    std::string message = fmt::format("{} does not fit into {}", describe(src), to_string(slice[0].shape));
+    if (std::ranges::all_of(slice[0].shape, [](const Dim& size) { return size.is_constant(); }))
+      return a.fail("src", std::move(message));
+    return a.unsupported("src", std::move(message), "export with ranges for which the slice lies inside the axis");
+  }
   return one(a.tensor("self").dtype, a.tensor("self").shape);
 }
 

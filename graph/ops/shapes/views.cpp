@@ -216,9 +216,10 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
 
 static Result<Dim> clamped(const OpArgs& a, std::string_view arg, const Dim& index, const Dim& size) {
   if (auto at = clamp_index(index, size, a.graph.symbols)) return std::move(*at);
-  return a.unsupported(
-      arg, fmt::format("whether {} lies inside an axis of size {} is known only at run time", index.str(), size.str()),
-      "export with a smaller range for the dynamic size");
+  return a.unsupported(arg,
+                       fmt::format("whether {} counts from the end of an axis of size {} is known only at run time",
+                                   index.str(), size.str()),
+                       "export with a size that is not negative");
 }
 
 Result<Types> infer_slice(const OpArgs& a) {
@@ -235,9 +236,7 @@ Result<Types> infer_slice(const OpArgs& a) {
   Dim length = to - from;
   DimRange range = range_of(length, a.graph.symbols);
   if (range.max <= 0) length = 0;
-  else if (range.min < 0)
-    return a.unsupported("end", fmt::format("the length {} may be negative", length.str()),
-                         "export with a larger minimum");
+  else if (range.min < 0) length = Dim::larger(length, 0);
   if (step > 1) length = Dim::floor_divide(length + Dim(step - 1), Dim(step));
   Shape shape = self.shape;
   shape[axis] = length;
@@ -251,8 +250,11 @@ Result<Types> infer_select(const OpArgs& a) {
   const Dim& size = self.shape[axis];
   Dim index = a.dim("index");
   if (index.is_constant() && index.constant() < 0) index = size + index;
-  if (range_of(index, a.graph.symbols).min < 0 || range_of(size - index, a.graph.symbols).min < 1)
-    return a.fail("index", fmt::format("{} is not surely inside an axis of size {}", index.str(), size.str()));
+  if (range_of(index, a.graph.symbols).min < 0 || range_of(size - index, a.graph.symbols).min < 1) {
+    std::string message = fmt::format("{} is not surely inside an axis of size {}", index.str(), size.str());
+    if (index.is_constant() && size.is_constant()) return a.fail("index", std::move(message));
+    return a.unsupported("index", std::move(message), "export with a range for which the index lies inside the axis");
+  }
   Shape shape = self.shape;
   shape.erase(shape.begin() + axis);
   return one(self.dtype, std::move(shape));

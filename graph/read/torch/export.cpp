@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "graph/read/files/limits.h"
 #include "graph/read/torch/export_reader.h"
@@ -35,8 +36,9 @@ Result<TorchExport> TorchExportReader::read() {
   out_.graph.symbols = ranges;  // shape rules ask for them; those that shapes use are declared in the end
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
-  out_.graph.symbols.clear();
-  declare_symbols(out_.graph, ranges);
+  settle_sizes();
+  const std::vector<Symbol> narrowed = std::exchange(out_.graph.symbols, {});
+  declare_symbols(out_.graph, narrowed);
   return std::move(out_);
 }
 

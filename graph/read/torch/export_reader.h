@@ -106,6 +106,11 @@ class TorchExportReader {
   // The size of an axis may be a symbol of its own, as after a slice by numbers read out of tensors. The shape rule of
   // the operator says what it is.
   void find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs);
+  // A size may be declared as the one number that guards of torch leave it: `(s0 + 63)//64` as 1. The ranges of symbols
+  // then follow from the shape rule, and a note says so.
+  void find_ranges(const Node& made);
+  void narrow(const Dim& difference);  // the range of its symbol to sizes for which it is 0, where there are any
+  void settle_sizes();                 // with the ranges that all nodes left
 
   // ---- complex.cpp: complex numbers, as pairs
 

@@ -56,6 +56,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   find_sizes(op, args, outputs);
   std::vector<std::string_view> names = result_names_;
   NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
+  find_ranges(graph().nodes[id]);
   QCG_CHECK(describe(node, id, std::move(where), names));
   const std::vector<ValueId> made = graph().nodes[id].outputs;
   for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/ops/infer.h"
@@ -114,7 +116,7 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   const Shape& shape = out_.graph.value(tensor).shape;
   int64_t rank = static_cast<int64_t>(shape.size());
   if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
-  const Dim& actual = shape[*axis < 0 ? *axis + rank : *axis];
+  const Dim actual = settled(shape[*axis < 0 ? *axis + rank : *axis], out_.graph.symbols);
   if (actual == size) return {};
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
 }
@@ -137,6 +139,41 @@ void TorchExportReader::find_sizes(const OpSchema& op, const std::vector<Arg>& a
     }
   for (Value& value : outputs)
     for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+}
+
+void TorchExportReader::find_ranges(const Node& made) {
+  const auto symbolic = [](const Dim& size) { return !size.is_constant(); };
+  bool any = false;
+  const auto look = [&](const ValueId& id) { any = any || std::ranges::any_of(graph().value(id).shape, symbolic); };
+  for_each_input(made, look);
+  std::ranges::for_each(made.outputs, look);
+  if (!any || !check_arguments(graph(), made).ok()) return;
+  const OpSchema* op = made.op;
+  if (op == Op("aten.view.default") || op == Op("aten.reshape.default"))
+    return narrow(product(graph().value(made.outputs[0]).shape) - product(graph().value(made.tensor("self")).shape));
+  const auto types = infer_types(graph(), made);
+  if (!types.ok() || types->size() != made.outputs.size()) return;
+  for (size_t i = 0; i < made.outputs.size(); ++i) {
+    const Shape &declared = graph().value(made.outputs[i]).shape, &found = (*types)[i].shape;
+    for (size_t axis = 0; axis < std::min(declared.size(), found.size()); ++axis) narrow(declared[axis] - found[axis]);
+  }
+}
+
+void TorchExportReader::narrow(const Dim& difference) {
+  const auto symbol = narrow_to_zero(graph().symbols, difference);
+  if (!symbol) return;
+  out_.notes.push_back(fmt::format("the size {} lies in {} to {}: for others torch traced another graph", symbol->name,
+                                   symbol->min, symbol->max));
+}
+
+void TorchExportReader::settle_sizes() {
+  const auto settle = [&](Dim& size) { size = settled(size, graph().symbols); };
+  for (Value& value : graph().values) std::ranges::for_each(value.shape, settle);
+  for (Node& node : graph().nodes)
+    for (Arg& arg : node.args) {
+      if (auto* size = std::get_if<Dim>(&arg.v)) settle(*size);
+      if (auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, settle);
+    }
 }
 
 }  // namespace qcg

@@ -4,15 +4,41 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/ops/infer.h"
 #include "graph/read/files/limits.h"
 
 namespace qcg {
 namespace {
 
+constexpr int64_t kTriedSizes = 256;  // from the least one on
+
 Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_t unbounded) {
   auto bound = range.find(key);
   if (!bound || bound->is(JsonKind::null)) return unbounded;
   return bound->integer();
+}
+
+// Looks for the least size for which the difference is 0, and from there for the largest.
+bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& difference) {
+  const Symbol whole = symbol;
+  const auto holds = [&](int64_t min, int64_t max) {
+    symbol.min = min, symbol.max = max;
+    return settled(difference, ranges).is_constant(0);
+  };
+  const int64_t last = whole.max - whole.min < kTriedSizes ? whole.max : whole.min + kTriedSizes;
+  int64_t min = std::max<int64_t>(whole.min, 1);  // 0 makes any product 0
+  while (min < last && !holds(min, min)) ++min;
+  if (!holds(min, min)) {
+    symbol = whole;
+    return false;
+  }
+  int64_t max = min, step = 1;
+  const auto grows = [&] { return step <= whole.max - max && holds(min, max + step); };
+  for (; step < INT64_MAX / 2 && grows(); step *= 2) max += step;
+  for (; step > 0; step /= 2)
+    if (grows()) max += step;
+  symbol.min = min, symbol.max = max;
+  return true;
 }
 
 }  // namespace
@@ -36,6 +62,14 @@ Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
     out.push_back(std::move(symbol));
   }
   return out;
+}
+
+std::optional<Symbol> narrow_to_zero(std::vector<Symbol>& ranges, const Dim& difference) {
+  if (!difference.valid() || !settled(difference, ranges).has_calls()) return std::nullopt;
+  const auto names = difference.symbols();
+  for (Symbol& symbol : ranges)
+    if (std::ranges::binary_search(names, symbol.name) && narrow_one(symbol, ranges, difference)) return symbol;
+  return std::nullopt;
 }
 
 void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges) {

@@ -6,6 +6,7 @@
 //   declare_symbols(graph, ranges);                // once all values are there
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -14,6 +15,10 @@
 namespace qcg {
 
 Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root);
+
+// Where torch specialized a size to one number, a guard says so that range_constraints lack. Narrows the range of one
+// symbol to sizes for which `difference` is 0 whatever the others are, and gives it; nullopt: it finds none.
+std::optional<Symbol> narrow_to_zero(std::vector<Symbol>& ranges, const Dim& difference);
 
 // In the order in which shapes use them; a symbol without a range may be any size.
 void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges);
