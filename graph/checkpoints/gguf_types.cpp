@@ -134,6 +134,50 @@ void read_q6_k(const std::byte* p, const GgufBlock& out) {
   }
 }
 
+// Numbers of the 16 codes of IQ4_NL and IQ4_XS.
+constexpr int8_t kIq4Numbers[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+void read_iq4_numbers(const std::byte* nibbles, int8_t* codes) {
+  read_nibbles(nibbles, 16, 0, codes);
+  for (int64_t i = 0; i < 32; ++i) codes[i] = kIq4Numbers[codes[i]];
+}
+
+// f16 d, 16 bytes: number(q) * d
+void read_iq4_nl(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p);
+  read_iq4_numbers(p + 2, out.codes);
+}
+
+// f16 d, 2 bytes of pairs and 4 bytes of nibbles of eight 6-bit scales, 128 bytes: (d * (scale - 32)) * number(q)
+void read_iq4_xs(const std::byte* p, const GgufBlock& out) {
+  const float d = half(p);
+  for (int64_t i = 0; i < 8; ++i) {
+    const int low = byte_at(p + 4, i / 2) >> (i % 2 * 4) & 15, high = byte_at(p + 2, i / 4) >> (i % 4 * 2) & 3;
+    out.scales[i] = d * static_cast<float>((low | high << 4) - 32);
+    read_iq4_numbers(p + 8 + 16 * i, out.codes + 32 * i);
+  }
+}
+
+// 48 bytes of five base-3 digits, 4 bytes of four, f16 d: (digit - 1) * d. A byte is the fraction 0.d0 d1 d2 …, rounded up.
+void read_tq1_0(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p + 52);
+  int8_t* codes = out.codes;
+  const auto read_digits = [&](const std::byte* bytes, int64_t count, int digits) {
+    for (int digit = 0, power = 1; digit < digits; ++digit, power *= 3)
+      for (int64_t i = 0; i < count; ++i)
+        *codes++ = static_cast<int8_t>(((byte_at(bytes, i) * power & 255) * 3 >> 8) - 1);
+  };
+  read_digits(p, 32, 5);
+  read_digits(p + 32, 16, 5);
+  read_digits(p + 48, 4, 4);
+}
+
+// 64 bytes of pairs, f16 d: (q - 1) * d
+void read_tq2_0(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p + 64);
+  for (int64_t i = 0; i < 256; ++i) out.codes[i] = static_cast<int8_t>(pair_of_bits(p, i) - 1);
+}
+
 // clang-format off
 constexpr GgufType kGgufTypes[] = {
     {.id = 0,  .name = "F32",  .elements = 1,   .bytes = 4,   .plain = DType::f32},
@@ -149,9 +193,14 @@ constexpr GgufType kGgufTypes[] = {
     {.id = 10, .name = "Q2_K", .elements = 256, .bytes = 84,  .plain = {}, .group = 16, .low = 0, .high = 15, .has_offsets = true, .read = read_q2_k},
     {.id = 11, .name = "Q3_K", .elements = 256, .bytes = 110, .plain = {}, .group = 16, .low = -8, .high = 7, .read = read_q3_k},
     {.id = 13, .name = "Q5_K", .elements = 256, .bytes = 176, .plain = {}, .group = 32, .low = -128, .high = 127, .has_offsets = true, .read = read_q5_k},
-    // Codes of tables are in no scheme.
-    {.id = 20, .name = "IQ4_NL", .elements = 32,  .bytes = 18,  .plain = {}},
-    {.id = 23, .name = "IQ4_XS", .elements = 256, .bytes = 136, .plain = {}},
+    {.id = 20, .name = "IQ4_NL", .elements = 32,  .bytes = 18,  .plain = {}, .group = 32, .scale = DType::f16, .low = -128, .high = 127, .read = read_iq4_nl},
+    {.id = 23, .name = "IQ4_XS", .elements = 256, .bytes = 136, .plain = {}, .group = 32, .low = -128, .high = 127, .read = read_iq4_xs},
+    {.id = 34, .name = "TQ1_0", .elements = 256, .bytes = 54, .plain = {}, .group = 256, .scale = DType::f16, .low = -8, .high = 7, .read = read_tq1_0},
+    {.id = 35, .name = "TQ2_0", .elements = 256, .bytes = 66, .plain = {}, .group = 256, .scale = DType::f16, .low = -8, .high = 7, .read = read_tq2_0},
+    // Numbers of their tables are in no scheme.
+    {.id = 16, .name = "IQ2_XXS", .elements = 256, .bytes = 66, .plain = {}},
+    {.id = 18, .name = "IQ3_XXS", .elements = 256, .bytes = 98, .plain = {}},
+    {.id = 21, .name = "IQ3_S", .elements = 256, .bytes = 110, .plain = {}},
 };
 // clang-format on
 

@@ -1,9 +1,9 @@
 // GPTQ: what AutoGPTQ, GPTQModel and optimum write.
 //
-//   qweight i32 [K / p, N]   p = 32 / bits codes of a column, along K, low bits first
-//   qzeros  i32 [G, N / p]   zero points along N; in version 1 of the format each is stored less 1, and wraps
+//   qweight i32 [K * bits / 32, N]   codes of a column, along K, low bits first; with 3 bits, codes cross words
+//   qzeros  i32 [G, N * bits / 32]   zero points along N; in version 1 of the format each is stored less 1, and wraps
 //   scales  f16 [G, N]
-//   g_idx   i32 [K]          the group of each column of x; in order unless desc_act
+//   g_idx   i32 [K]                  the group of each column of x; in order unless desc_act
 //
 //   w = (q - z) * s
 #include "graph/checkpoints/kinds.h"
@@ -18,13 +18,13 @@ struct GptqForm {
 };
 
 Result<QuantizedWeight> read_gptq(const LinearParts& parts, const GptqForm& form) {
-  const int64_t per_word = 32 / form.bits;
   QCG_TRY(qweight, parts.tensor("qweight", {DType::i32}, {-1, -1}));
-  const int64_t k = qweight.shape[0] * per_word, n = qweight.shape[1];
+  if (qweight.shape[0] * 32 % form.bits != 0) return parts.bad("qweight", "has words that hold no whole codes");
+  const int64_t k = qweight.shape[0] * 32 / form.bits, n = qweight.shape[1];
   QCG_TRY(scales, parts.tensor("scales", {DType::f16, DType::bf16, DType::f32}, {-1, n}));
   QCG_TRY(group, check_group(parts, form.group, k, scales.shape[0]));
-  if (n % per_word != 0) return parts.bad("qweight", "has columns that fill no word of qzeros");
-  QCG_TRY(qzeros, parts.tensor("qzeros", {DType::i32}, {k / group, n / per_word}));
+  if (n * form.bits % 32 != 0) return parts.bad("qweight", "has columns that fill no word of qzeros");
+  QCG_TRY(qzeros, parts.tensor("qzeros", {DType::i32}, {k / group, n * form.bits / 32}));
   const int bits = static_cast<int>(form.bits);
   QuantizedWeight out;
   out.codes = unpack_words(qweight.transpose(0, 1), bits);
@@ -45,8 +45,8 @@ Status take_gptq(RawCheckpoint& raw, Checkpoint& out) {
   GptqForm form{};
   QCG_TRY(bits, config_number(raw.config, "bits", 4, 1, 64));
   QCG_TRY(group, config_number(raw.config, "group_size", -1, -1, INT32_MAX));
-  if (bits != 2 && bits != 4 && bits != 8)
-    return raw.config.unsupported("GPTQ with " + std::to_string(bits) + " bits", "2, 4 and 8 bits are read");
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    return raw.config.unsupported("GPTQ with " + std::to_string(bits) + " bits", "2, 3, 4 and 8 bits are read");
   form = {bits, group, 1};
   if (const auto format = raw.config.find("checkpoint_format")) {
     QCG_TRY(name, format->string());

@@ -105,18 +105,19 @@ Result<int64_t> check_group(const LinearParts& parts, int64_t group, int64_t k, 
 
 Tensor unpack_words(const Tensor& words, int bits) {
   const Tensor dense = words.contiguous();
-  const int64_t rows = dense.shape[0], columns = dense.shape[1], per_word = 32 / bits;
-  std::vector<std::byte> out(static_cast<size_t>(rows * columns * per_word));
+  const int64_t rows = dense.shape[0], columns = dense.shape[1], codes = columns * 32 / bits;
+  std::vector<std::byte> out(static_cast<size_t>(rows * codes));
   const std::byte* from = dense.bytes().data();
   std::byte* to = out.data();
-  const uint32_t mask = (uint64_t{1} << bits) - 1;
-  for (int64_t i = 0; i < rows * columns; ++i, from += 4) {
-    uint32_t word;
-    std::memcpy(&word, from, 4);
-    for (int64_t j = 0; j < per_word; ++j, word = bits < 32 ? word >> bits : 0)
-      *to++ = static_cast<std::byte>(word & mask);
-  }
-  return Tensor::from_bytes(DType::u8, {rows, columns * per_word}, std::move(out));
+  const uint64_t mask = (uint64_t{1} << bits) - 1;
+  for (int64_t row = 0; row < rows; ++row, from += 4 * columns)
+    for (int64_t i = 0; i < codes; ++i) {
+      const int64_t word = i * bits / 32, shift = i * bits % 32;
+      uint64_t both = 0;  // a code may lie in two words
+      std::memcpy(&both, from + 4 * word, word + 1 < columns ? 8 : 4);
+      *to++ = static_cast<std::byte>(both >> shift & mask);
+    }
+  return Tensor::from_bytes(DType::u8, {rows, codes}, std::move(out));
 }
 
 Status order_by_group(const LinearParts& parts, const Tensor& g_idx, QuantizedWeight& weight) {

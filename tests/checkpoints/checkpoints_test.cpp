@@ -115,6 +115,8 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
                         {"gptq4_order", 32, "w4", 32},
                         {"gptq8", 32, "w8", 32},
                         {"gptq2", 32, "w4", 32},
+                        {"gptq3", 32, "w4", 32},
+                        {"gptq3_order", 32, "w4", 32},
                         {"awq", 32, "w4", 32},
                         {"ct_pack4_group", 16, "w4", 32},
                         {"ct_pack4_zeros", 16, "w4", 32},
@@ -357,7 +359,9 @@ TEST_CASE("GGUF: every number is that of the library, under the names of Hugging
       {"0.mlp.gate_proj.weight", 12, "w4", 32},    {"0.mlp.down_proj.weight", 12, "w8", 16},
       {"0.mlp.up_proj.weight", 12, "dense", 0},    {"2.self_attn.q_proj.weight", 16, "w8", 32},
       {"2.self_attn.k_proj.weight", 8, "w8", 32},  {"2.self_attn.v_proj.weight", 8, "w4", 16},
-      {"2.self_attn.o_proj.weight", 12, "w4", 16}, {"2.mlp.gate_proj.weight", 12, "w8", 32}};
+      {"2.self_attn.o_proj.weight", 12, "w4", 16}, {"2.mlp.gate_proj.weight", 12, "w8", 32},
+      {"2.mlp.up_proj.weight", 12, "w8", 32},      {"2.mlp.down_proj.weight", 12, "w8", 32},
+      {"6.mlp.gate_proj.weight", 12, "w4", 0},     {"6.mlp.up_proj.weight", 12, "w4", 0}};
   std::vector<DenseLinear> linears;
   for (const Row& row : rows) linears.push_back({layers + row.name, row.n, 256});
   linears.push_back({"lm_head.weight", 8, 256});  // tied to the input embedding
@@ -420,7 +424,7 @@ TEST_CASE("a GGUF type that no scheme holds is an error only for who asks for it
   const auto graph = read_dense({{weight, 2, 256}}, {.weights = {fixture("gguf.gguf")}});
   REQUIRE(!graph.ok());
   CHECK(graph.error().code == ErrorCode::Unsupported);
-  CHECK(graph.error().message.find("IQ4_NL") != std::string::npos);
+  CHECK(graph.error().message.find("IQ3_XXS") != std::string::npos);
 }
 
 TEST_CASE("numbers are cast where the graph's dtype holds each of them, and nowhere else") {
@@ -601,8 +605,11 @@ TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
     });
     CHECK(!forged.read().ok());
   }
-  refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"bits\": 4", "\"bits\": 3"); }).read(),
-          "3 bits");
+  refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"bits\": 4", "\"bits\": 5"); }).read(),
+          "5 bits");
+  refused(Forged("gptq3", put("qweight", Tensor::zeros(DType::i32, {13, 32}))).read(), "no whole codes");
+  refused(Forged("gptq3", put("qweight", Tensor::zeros(DType::i32, {12, 31}))).read(), "scales is f16[4, 32]");
+  refused(Forged("gptq3", put("qzeros", Tensor::zeros(DType::i32, {4, 4}))).read(), "qzeros is i32[4, 4]");
   refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"bits\": 4", "\"bits\": 0"); }).read(), "bits");
   refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"gptq\"", "\"hqq\""); }).read(),
           "the kinds that are read");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes gguf.gguf with the library gguf (PyPI), and gguf.expected.safetensors with what that library dequantizes it to.
 
-The numbers of K-quants are random bytes: the library reads these types and does not write them.
+The numbers of K-quants and of IQ types are random bytes: the library reads these types and does not write them.
 """
 import numpy as np
 import gguf
@@ -27,14 +27,14 @@ def k_quant(kind, n):
     raw = rng.integers(0, 256, (n, K // block, size), dtype=np.uint8)
     scales = (rng.random((n, K // block, 2)) * 0.01 + 0.001).astype(np.float16).view(np.uint8)
     # f16 d, or d and dmin.
-    first, last = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210)}[kind.name]
+    first, last = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210), "IQ4_NL": (0, 2), "IQ4_XS": (0, 2)}[kind.name]
     raw[..., first:last] = scales[..., : last - first]
     return raw.reshape(n, -1)
 
 
 def add(name, hugging_face, kind, n, heads=0):
     Q = gguf.GGMLQuantizationType
-    if kind.name.endswith("_K"):
+    if kind.name.endswith("_K") or kind.name.startswith("IQ"):
         data = k_quant(kind, n)
     else:
         data = quantize(rng.standard_normal((n, K)).astype(np.float32) * 0.1, kind)
@@ -53,12 +53,16 @@ add("blk.0.ffn_gate.weight", "model.layers.0.mlp.gate_proj.weight", Q.Q4_K, 12)
 add("blk.0.ffn_down.weight", "model.layers.0.mlp.down_proj.weight", Q.Q6_K, 12)
 add("blk.0.ffn_up.weight", "model.layers.0.mlp.up_proj.weight", Q.BF16, 12)
 add("blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight", Q.F32, 4)
-writer.add_tensor("blk.1.ffn_down.weight", rng.integers(0, 256, (2, 18 * K // 32), dtype=np.uint8), raw_dtype=Q.IQ4_NL)
+writer.add_tensor("blk.1.ffn_down.weight", rng.integers(0, 256, (2, 98 * K // 256), dtype=np.uint8), raw_dtype=Q.IQ3_XXS)
 add("blk.2.attn_q.weight", "model.layers.2.self_attn.q_proj.weight", Q.Q5_0, 16, HEADS)
 add("blk.2.attn_k.weight", "model.layers.2.self_attn.k_proj.weight", Q.Q5_1, 8, KV_HEADS)
 add("blk.2.attn_v.weight", "model.layers.2.self_attn.v_proj.weight", Q.Q2_K, 8)
 add("blk.2.attn_output.weight", "model.layers.2.self_attn.o_proj.weight", Q.Q3_K, 12)
 add("blk.2.ffn_gate.weight", "model.layers.2.mlp.gate_proj.weight", Q.Q5_K, 12)
+add("blk.2.ffn_up.weight", "model.layers.2.mlp.up_proj.weight", Q.IQ4_NL, 12)
+add("blk.2.ffn_down.weight", "model.layers.2.mlp.down_proj.weight", Q.IQ4_XS, 12)
+add("blk.6.ffn_gate.weight", "model.layers.6.mlp.gate_proj.weight", Q.TQ1_0, 12)
+add("blk.6.ffn_up.weight", "model.layers.6.mlp.up_proj.weight", Q.TQ2_0, 12)
 
 
 def experts(name, hugging_face, kinds, n):

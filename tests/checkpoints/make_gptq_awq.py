@@ -98,3 +98,5 @@ layer = WQLinear_GEMM.from_linear(linear, 4, GROUP, scales=scale.t().contiguous(
 expected = dequantize_gemm(layer.qweight, layer.qzeros, layer.scales.float(), 4, GROUP).t()
 write("awq", layer, expected,
       {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True})
+write_gptq("gptq3", 3)
+write_gptq("gptq3_order", 3, act_order=True)
