@@ -158,7 +158,8 @@ void read_iq4_xs(const std::byte* p, const GgufBlock& out) {
   }
 }
 
-// 48 bytes of five base-3 digits, 4 bytes of four, f16 d: (digit - 1) * d. A byte is the fraction 0.d0 d1 d2 …, rounded up.
+// 48 bytes of five base-3 digits, 4 bytes of four, f16 d: (digit - 1) * d. A byte / 256 is the fraction 0.d0 d1 d2 … in
+// base 3, rounded up: its product with 3 has the first digit above the byte, and with 3^i the digit i.
 void read_tq1_0(const std::byte* p, const GgufBlock& out) {
   out.scales[0] = half(p + 52);
   int8_t* codes = out.codes;

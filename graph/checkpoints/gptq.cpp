@@ -1,7 +1,7 @@
 // GPTQ: what AutoGPTQ, GPTQModel and optimum write.
 //
-//   qweight i32 [K * bits / 32, N]   codes of a column, along K, low bits first; with 3 bits, codes cross words
-//   qzeros  i32 [G, N * bits / 32]   zero points along N; in version 1 of the format each is stored less 1, and wraps
+//   qweight i32 [K * bits / 32, N]   codes along K, low bits first; a code of 3 bits may cross from one word to the next
+//   qzeros  i32 [G, N * bits / 32]   zero points along N; version 1 of the format stores (zero point - 1) mod 2^bits
 //   scales  f16 [G, N]
 //   g_idx   i32 [K]                  the group of each column of x; in order unless desc_act
 //

@@ -72,7 +72,7 @@ Result<int64_t> config_number(const JsonCursor& config, std::string_view key, in
 // them; 0 or -1 is one group for all of K.
 Result<int64_t> check_group(const LinearParts& parts, int64_t group, int64_t k, int64_t groups);
 
-// Words of 32 bits that hold numbers of `bits` bits, low bits first, along the last axis: [R, C] becomes
+// Unpacks numbers of 1 to 8 bits from 32-bit words along the last axis, low bits first: [R, C] becomes
 // u8 [R, C * 32 / bits]. A number may begin in one word and end in the next. Precondition: bits divides C * 32.
 Tensor unpack_words(const Tensor& words, int bits);
 

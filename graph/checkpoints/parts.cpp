@@ -105,19 +105,23 @@ Result<int64_t> check_group(const LinearParts& parts, int64_t group, int64_t k, 
 
 Tensor unpack_words(const Tensor& words, int bits) {
   const Tensor dense = words.contiguous();
-  const int64_t rows = dense.shape[0], columns = dense.shape[1], codes = columns * 32 / bits;
-  std::vector<std::byte> out(static_cast<size_t>(rows * codes));
+  const int64_t rows = dense.shape[0], columns = dense.shape[1] * 32 / bits;
+  std::vector<std::byte> out(static_cast<size_t>(rows * columns));
   const std::byte* from = dense.bytes().data();
-  std::byte* to = out.data();
   const uint64_t mask = (uint64_t{1} << bits) - 1;
-  for (int64_t row = 0; row < rows; ++row, from += 4 * columns)
-    for (int64_t i = 0; i < codes; ++i) {
-      const int64_t word = i * bits / 32, shift = i * bits % 32;
-      uint64_t both = 0;  // a code may lie in two words
-      std::memcpy(&both, from + 4 * word, word + 1 < columns ? 8 : 4);
-      *to++ = static_cast<std::byte>(both >> shift & mask);
+  uint64_t held = 0;  // bits that were read and not written; none at the end of a row
+  int count = 0;
+  for (std::byte& to : out) {
+    if (count < bits) {
+      uint32_t word;
+      std::memcpy(&word, from, 4);
+      held |= uint64_t{word} << count;
+      from += 4, count += 32;
     }
-  return Tensor::from_bytes(DType::u8, {rows, codes}, std::move(out));
+    to = static_cast<std::byte>(held & mask);
+    held >>= bits, count -= bits;
+  }
+  return Tensor::from_bytes(DType::u8, {rows, columns}, std::move(out));
 }
 
 Status order_by_group(const LinearParts& parts, const Tensor& g_idx, QuantizedWeight& weight) {

@@ -67,8 +67,8 @@ struct DimRange {
   int64_t min, max;
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
-// The size without the calls that the ranges make needless, as exporters write either: min(s0, 64) is s0 for s0 up to
-// 64. A size that can be one number alone is that number.
+// Replaces calls whose value follows from the symbols' ranges: min(s0, 64) becomes s0 where s0 is at most 64. A size that
+// has one possible value becomes that number. Exporters write either form.
 Dim settled(const Dim& d, std::span<const Symbol> symbols);
 // An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges
 // do not settle whether it is negative.

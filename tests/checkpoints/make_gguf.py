@@ -22,12 +22,15 @@ def put_back(rows, heads):
     return rows.reshape(heads, head // 2, 2, -1).transpose(0, 2, 1, 3).reshape(rows.shape)
 
 
-def k_quant(kind, n):
+def random_blocks(kind, n):
     block, size = gguf.GGML_QUANT_SIZES[kind]
     raw = rng.integers(0, 256, (n, K // block, size), dtype=np.uint8)
     scales = (rng.random((n, K // block, 2)) * 0.01 + 0.001).astype(np.float16).view(np.uint8)
     # f16 d, or d and dmin.
-    first, last = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210), "IQ4_NL": (0, 2), "IQ4_XS": (0, 2)}[kind.name]
+    first, last = {
+        "Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210),
+        "IQ4_NL": (0, 2), "IQ4_XS": (0, 2),
+    }[kind.name]
     raw[..., first:last] = scales[..., : last - first]
     return raw.reshape(n, -1)
 
@@ -35,7 +38,7 @@ def k_quant(kind, n):
 def add(name, hugging_face, kind, n, heads=0):
     Q = gguf.GGMLQuantizationType
     if kind.name.endswith("_K") or kind.name.startswith("IQ"):
-        data = k_quant(kind, n)
+        data = random_blocks(kind, n)
     else:
         data = quantize(rng.standard_normal((n, K)).astype(np.float32) * 0.1, kind)
     writer.add_tensor(name, data, raw_dtype=kind)
@@ -69,7 +72,7 @@ def experts(name, hugging_face, kinds, n):
     """Matrices [2, n, K] of two experts, of several parts joined as Hugging Face has them."""
     numbers = []
     for part, kind in zip(name, kinds):
-        data = k_quant(kind, 2 * n) if kind.name.endswith("_K") else quantize(rng.standard_normal((2 * n, K)).astype(np.float32) * 0.1, kind)
+        data = random_blocks(kind, 2 * n) if kind.name.endswith("_K") else quantize(rng.standard_normal((2 * n, K)).astype(np.float32) * 0.1, kind)
         numbers.append(dequantize(data, kind).astype(np.float32).reshape(2, n, K))
         writer.add_tensor(part, data.reshape(2, n, -1), raw_dtype=kind)
     expected[hugging_face] = np.ascontiguousarray(np.concatenate(numbers, axis=1))

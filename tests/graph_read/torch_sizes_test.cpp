@@ -245,7 +245,7 @@ TEST_CASE("torch.export: sizes computed by nodes become dims") {
   }
 }
 
-TEST_CASE("torch.export: a size declared as what guards of torch left of it narrows the range of its symbol") {
+TEST_CASE("torch.export: a size that a guard of torch specialized narrows the range of its symbol") {
   Json j = small_export();
   graph_of(j)["nodes"].push_back({{"target", "torch.ops.aten.slice.Tensor"},
                                   {"name", "part"},

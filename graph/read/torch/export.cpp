@@ -33,7 +33,7 @@ Result<TorchExport> TorchExportReader::read() {
   QCG_CHECK(index_metadata(graph));
   QCG_CHECK(find_mutations(graph, signature, nodes));
   QCG_CHECK(read_inputs(graph, signature));
-  out_.graph.symbols = ranges;  // shape rules ask for them; those that shapes use are declared in the end
+  out_.graph.symbols = std::move(ranges);  // shape rules ask for them; those that shapes use are declared in the end
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
   settle_sizes();

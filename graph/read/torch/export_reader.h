@@ -103,12 +103,10 @@ class TorchExportReader {
   Status read_item(const JsonCursor& node, const JsonCursor& value);
   // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
   Status check_sym_size(const JsonCursor& node, const Dim& size) const;
-  // The size of an axis may be a symbol of its own, as after a slice by numbers read out of tensors. The shape rule of
-  // the operator says what it is.
-  void find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs);
-  // A size may be declared as the one number that guards of torch leave it: `(s0 + 63)//64` as 1. The ranges of symbols
-  // then follow from the shape rule, and a note says so.
-  void find_ranges(const Node& made);
+  // Compares the declared sizes of a node's outputs with its shape rule. An axis may have a symbol of its own, as after a
+  // slice by numbers read out of tensors: the rule says what it is. Guards of torch may have left one number of a size,
+  // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
+  void find_sizes(const Node& made);
   void narrow(const Dim& difference);  // the range of its symbol to sizes for which it is 0, where there are any
   void settle_sizes();                 // with the ranges that all nodes left
 

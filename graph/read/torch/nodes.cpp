@@ -53,10 +53,9 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   const OpSchema& op = reversed ? *reversed : written;
   QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
   QCG_TRY(outputs, read_results(node, op));
-  find_sizes(op, args, outputs);
   std::vector<std::string_view> names = result_names_;
   NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
-  find_ranges(graph().nodes[id]);
+  find_sizes(graph().nodes[id]);
   QCG_CHECK(describe(node, id, std::move(where), names));
   const std::vector<ValueId> made = graph().nodes[id].outputs;
   for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);

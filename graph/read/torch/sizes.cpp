@@ -121,42 +121,32 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
 }
 
-void TorchExportReader::find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs) {
-  const auto unknown = [&](const Dim& size) { return !size.is_constant() && is_unbacked(size); };
-  const auto has_unknown = [&](const Value& value) { return std::ranges::any_of(value.shape, unknown); };
-  if (std::ranges::none_of(outputs, has_unknown)) return;
-  Node made;
-  made.op = &op;
-  made.args = args;
-  if (!check_arguments(graph(), made).ok()) return;
-  const auto types = infer_types(graph(), made);
-  if (!types.ok() || types->size() != outputs.size()) return;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    for (size_t axis = 0; axis < std::min(outputs[i].shape.size(), (*types)[i].shape.size()); ++axis) {
-      const Dim &written = outputs[i].shape[axis], &found = (*types)[i].shape[axis];
-      if (unknown(written) && !(written == found) && written == Dim::symbol(written.symbols()[0]))
-        known_sizes_.emplace(written.symbols()[0], found);
-    }
-  for (Value& value : outputs)
-    for (Dim& size : value.shape) size = with_known(size, known_sizes_);
-}
-
-void TorchExportReader::find_ranges(const Node& made) {
-  const auto symbolic = [](const Dim& size) { return !size.is_constant(); };
-  bool any = false;
-  const auto look = [&](const ValueId& id) { any = any || std::ranges::any_of(graph().value(id).shape, symbolic); };
+void TorchExportReader::find_sizes(const Node& made) {
+  bool symbolic = false;
+  const auto look = [&](ValueId id) {
+    symbolic = symbolic || std::ranges::any_of(graph().value(id).shape, [](const Dim& d) { return !d.is_constant(); });
+  };
   for_each_input(made, look);
   std::ranges::for_each(made.outputs, look);
-  if (!any || !check_arguments(graph(), made).ok()) return;
-  const OpSchema* op = made.op;
-  if (op == Op("aten.view.default") || op == Op("aten.reshape.default"))
-    return narrow(product(graph().value(made.outputs[0]).shape) - product(graph().value(made.tensor("self")).shape));
+  if (!symbolic || !check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
-  if (!types.ok() || types->size() != made.outputs.size()) return;
-  for (size_t i = 0; i < made.outputs.size(); ++i) {
-    const Shape &declared = graph().value(made.outputs[i]).shape, &found = (*types)[i].shape;
-    for (size_t axis = 0; axis < std::min(declared.size(), found.size()); ++axis) narrow(declared[axis] - found[axis]);
-  }
+  const auto for_each_size = [&](auto&& f) {
+    if (!types.ok() || types->size() != made.outputs.size()) return;
+    for (size_t i = 0; i < made.outputs.size(); ++i) {
+      const Shape &declared = graph().value(made.outputs[i]).shape, &found = (*types)[i].shape;
+      for (size_t axis = 0; axis < std::min(declared.size(), found.size()); ++axis) f(declared[axis], found[axis]);
+    }
+  };
+  for_each_size([&](const Dim& declared, const Dim& found) {
+    if (is_unbacked(declared) && !(declared == found) && is_one_symbol(declared))
+      known_sizes_.emplace(declared.symbols()[0], found);
+  });
+  for (const ValueId id : made.outputs)
+    for (Dim& size : graph().value(id).shape) size = with_known(size, known_sizes_);
+  const Op op(made.op);
+  if (op == Op("aten.view.default") || op == Op("aten.reshape.default"))
+    narrow(product(graph().value(made.outputs[0]).shape) - product(graph().value(made.tensor("self")).shape));
+  else for_each_size([&](const Dim& declared, const Dim& found) { narrow(declared - found); });
 }
 
 void TorchExportReader::narrow(const Dim& difference) {

@@ -18,17 +18,17 @@ Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_
   return bound->integer();
 }
 
-// Looks for the least size for which the difference is 0, and from there for the largest.
+// Finds the smallest size that makes the difference 0, and extends the range upward while the difference stays 0.
 bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& difference) {
   const Symbol whole = symbol;
   const auto holds = [&](int64_t min, int64_t max) {
     symbol.min = min, symbol.max = max;
     return settled(difference, ranges).is_constant(0);
   };
-  const int64_t last = whole.max - whole.min < kTriedSizes ? whole.max : whole.min + kTriedSizes;
   int64_t min = std::max<int64_t>(whole.min, 1);  // 0 makes any product 0
-  while (min < last && !holds(min, min)) ++min;
-  if (!holds(min, min)) {
+  int64_t untried = std::min(kTriedSizes, whole.max - min + 1);
+  while (untried > 0 && !holds(min, min)) ++min, --untried;
+  if (untried <= 0) {
     symbol = whole;
     return false;
   }

@@ -16,8 +16,9 @@ namespace qcg {
 
 Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root);
 
-// Where torch specialized a size to one number, a guard says so that range_constraints lack. Narrows the range of one
-// symbol to sizes for which `difference` is 0 whatever the others are, and gives it; nullopt: it finds none.
+// torch may specialize a size to one number. range_constraints lack the guard that says for which sizes. Narrows the
+// range of one symbol to sizes for which `difference` is 0 whatever the other symbols are, and returns that symbol;
+// nullopt: no such range was found.
 std::optional<Symbol> narrow_to_zero(std::vector<Symbol>& ranges, const Dim& difference);
 
 // In the order in which shapes use them; a symbol without a range may be any size.
