@@ -1,6 +1,7 @@
 #include "runtime/program_cuda.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 
@@ -77,6 +78,12 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
 std::byte* CudaImage::weights_at(int64_t offset) const {
   const auto [begin, place] = *std::prev(places_.upper_bound(offset));
   return static_cast<std::byte*>(weights_.data()) + place + (offset - begin);
+}
+
+void CudaImage::give_up_graphs(const Error& reason) const {
+  if (!records_graphs_.exchange(false)) return;
+  std::fprintf(stderr, "qcodegen: warning: %s: no graph of launches: %s; the steps are launched one by one\n",
+               reason.where.c_str(), reason.message.c_str());
 }
 
 CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest)
@@ -188,21 +195,29 @@ Status CudaRun::launch_all(const CudaCalls& calls, void* stream) {
 
 // Making a graph takes longer than launching what it has: the second run with the same calls makes it.
 Status CudaRun::launch_or_replay(CudaCalls* last) {
-  if (last == nullptr) return launch_all(added_, nullptr);
+  const CudaImage& image = *program_->image_;
+  if (last == nullptr || !image.records_graphs()) return launch_all(added_, nullptr);
   if (last->calls != added_.calls || last->parameters != added_.parameters) {
     last->graph = nullptr;
     std::swap(last->calls, added_.calls), std::swap(last->parameters, added_.parameters);
     return launch_all(*last, nullptr);
   }
-  if (!last->graph) {
-    if (!recording_) {
-      QCG_TRY(stream, driver().create_stream());
-      recording_ = std::move(stream);
+  if (!last->graph)
+    if (const Status recorded = record(*last); !recorded.ok()) {  // nothing has run yet
+      image.give_up_graphs(recorded.error());
+      return launch_all(added_, nullptr);
     }
-    QCG_TRY(graph, driver().record(recording_, [&] { return launch_all(*last, recording_.get()); }));
-    last->graph = std::move(graph);
-  }
   return driver().replay(last->graph, nullptr);
+}
+
+Status CudaRun::record(CudaCalls& calls) {
+  if (!recording_) {
+    QCG_TRY(stream, driver().create_stream());
+    recording_ = std::move(stream);
+  }
+  QCG_TRY(graph, driver().record(recording_, [&] { return launch_all(calls, recording_.get()); }));
+  calls.graph = std::move(graph);
+  return {};
 }
 
 }  // namespace qcg

@@ -13,6 +13,7 @@
 //   QCG_CHECK(run.copy_out(0, y, bytes));
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,10 @@ class CudaImage {
   CudaDriver& driver() const { return *driver_; }
   // What is on the device from `offset` of weights.bin on.
   std::byte* weights_at(int64_t offset) const;
+  // Whether runs may record graphs of their launches. A driver that fails to record one is not asked again: the first
+  // failure is a line on stderr, and all runs of the program launch their steps one by one from then on.
+  bool records_graphs() const { return records_graphs_; }
+  void give_up_graphs(const Error& reason) const;
 
  private:
   friend class CudaProgram;
@@ -49,6 +54,7 @@ class CudaImage {
   CudaBuffer weights_;                                                 // the ranges one after the other
   std::map<int64_t, int64_t> places_;                                  // of each range in it, by offset in weights.bin
   std::map<std::pair<std::string, std::string>, CudaKernel> kernels_;  // by module and symbol
+  mutable std::atomic<bool> records_graphs_ = true;
 };
 
 class CudaProgram {
@@ -110,6 +116,7 @@ class CudaRun {
   Result<std::optional<Refusal>> take_refusal();
   Status launch_all(const CudaCalls& calls, void* stream);
   Status launch_or_replay(CudaCalls* last);
+  Status record(CudaCalls& calls);
 
   std::shared_ptr<const CudaProgram> program_;
   const ProgramManifest& manifest_;

@@ -42,6 +42,7 @@ class ExecutedDevice : public FakeDriver {
   }
 
   std::string fails;                // the entry point that does
+  int failures = -1;                // how many of its next calls; negative: all
   std::string fault;                // of the last launch
   std::map<std::string, int> seen;  // calls by entry point
   int launches = 0;
@@ -83,7 +84,9 @@ class ExecutedDevice : public FakeDriver {
 
   int begin(const char* entry_point) override {
     ++seen[entry_point];
-    return fails == entry_point ? 999 : 0;
+    if (fails != entry_point || failures == 0) return 0;
+    --failures;
+    return 999;
   }
   int capability() override { return isa_ == Isa::sm_90a ? 90 : 80; }
   void* load(const void* image) override {
@@ -153,6 +156,10 @@ class ExecutedDevice : public FakeDriver {
   std::deque<Module> modules_;
   ptx::GlobalMemory memory_;
 };
+
+// The entry points without which a run launches its steps one by one.
+constexpr std::initializer_list<const char*> kRecording = {"cuStreamCreate", "cuStreamBeginCapture_v2",
+                                                           "cuStreamEndCapture", "cuGraphInstantiateWithFlags"};
 
 inline Result<CompileReport> try_compile(const std::string& folder, Isa isa, const std::string& output,
                                          const std::string& cache) {
