@@ -394,10 +394,14 @@ QCG_INLINE vf v_gt(vf a, vf b) { return v_select(v_lt(b, a), v_set1(1.0f), v_zer
 QCG_INLINE vf v_ge(vf a, vf b) { return v_select(v_eq(a, b), v_set1(1.0f), v_gt(a, b)); }
 QCG_INLINE vf v_where(vf condition, vf yes, vf no) { return v_select(v_eq(condition, v_zero()), no, yes); }
 
-// Rounding through a dtype, for the casts of an expression: the value comes back as f32.
+// Rounding through a dtype, for the casts of an expression: the value comes back as f32. An integer is neither NaN nor
+// infinite: NaN becomes 0, and i64 saturates. The low bits that the narrow types keep of a NaN's conversion are 0 already.
+QCG_INLINE vf v_nan_to_zero(vf x) { return v_select(v_isnan(x), v_zero(), x); }
 QCG_INLINE vf v_cast_f32(vf x) { return x; }
-QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(x)); }
-QCG_INLINE vf v_cast_i64(vf x) { return v_trunc(x); }
+QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(v_nan_to_zero(x))); }
+QCG_INLINE vf v_cast_i64(vf x) {
+  return v_trunc(v_clamp(v_nan_to_zero(x), v_set1(-0x1p63f), v_set1(0x1p63f)));
+}
 QCG_INLINE vf v_cast_i16(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 16), 16)); }
 QCG_INLINE vf v_cast_i8(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 24), 24)); }
 QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(255))); }

@@ -78,7 +78,8 @@ QCG_DEVICE float s_cast_i8(float x) { return (float)(signed char)(int)x; }
 QCG_DEVICE float s_cast_i16(float x) { return (float)(short)(int)x; }
 QCG_DEVICE float s_cast_u8(float x) { return (float)(unsigned char)(int)x; }
 QCG_DEVICE float s_cast_i32(float x) { return (float)(int)x; }
-QCG_DEVICE float s_cast_i64(float x) { return truncf(x); }
+// An integer is neither NaN nor infinite: NaN becomes 0, and i64 saturates.
+QCG_DEVICE float s_cast_i64(float x) { return x != x ? 0.0f : truncf(s_clamp(x, -0x1p63f, 0x1p63f)); }
 QCG_DEVICE float s_cast_bool(float x) { return x == 0.0f ? 0.0f : 1.0f; }
 
 // The first `count` of W elements from element i on; four that lie at a multiple of their bytes at once. WHOLE: the caller

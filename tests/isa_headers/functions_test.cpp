@@ -214,12 +214,20 @@ TEST_CASE("rounding through a dtype: all ISAs agree with a scalar text") {
     for (size_t i = 0; i < x.size(); ++i) bad += ulp_error(y[i], f16(x[i])) != 0;
     CHECK(bad == 0);
     std::vector<float> small(x.size());
-    for (size_t i = 0; i < x.size(); ++i) small[i] = std::fabs(x[i]) < 1e9f ? x[i] : 7.5f;
+    for (size_t i = 0; i < x.size(); ++i) small[i] = std::fabs(x[i]) < 1e9f || std::isnan(x[i]) ? x[i] : 7.5f;
+    small[3] = NAN;
+    const std::vector<float> edges = {HUGE_VALF, -HUGE_VALF, 0x1p70f, -0x1p63f};  // i64 saturates
+    std::vector<float> held(static_cast<size_t>(probe.lanes));
+    for (float edge : edges) {
+      const std::vector<float> lanes(held.size(), edge);
+      find(probe, "cast_i64").map(lanes.data(), lanes.data(), lanes.data(), held.data(), probe.lanes);
+      for (float h : held) CHECK(h == std::copysign(0x1p63f, edge));
+    }
     for (const char* name : {"cast_i8", "cast_u8", "cast_i16", "cast_i32", "cast_i64", "cast_bool"}) {
       find(probe, name).map(small.data(), small.data(), small.data(), y.data(), n);
       const std::string type = name + 5;
       for (size_t i = 0; i < x.size(); ++i) {
-        const int64_t whole = static_cast<int64_t>(small[i]);
+        const int64_t whole = std::isnan(small[i]) ? 0 : static_cast<int64_t>(small[i]);  // an integer is never NaN
         const float want = type == "i8"     ? static_cast<int8_t>(whole)
                            : type == "u8"   ? static_cast<uint8_t>(whole)
                            : type == "i16"  ? static_cast<int16_t>(whole)
