@@ -157,6 +157,20 @@ TEST_CASE("torch.export: integers are inputs of one i64 whose values are symbols
   CHECK(size_held_by(*read, read->outputs.back()) == Dim::symbol("s7"));
 }
 
+TEST_CASE("torch.export: a size of 2 and more may be 1, as in torch; a higher bound stays") {
+  Json j = small_export();
+  const auto least = [&](int min) {
+    j["range_constraints"]["s0"]["min_val"] = min;
+    const auto read = read_bytes(j.dump());
+    REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+    return std::ranges::find(read->symbols, "s0", &Symbol::name)->min;
+  };
+  CHECK(least(0) == 0);
+  CHECK(least(1) == 1);
+  CHECK(least(2) == 1);
+  CHECK(least(3) == 3);
+}
+
 TEST_CASE("torch.export: a number read out of an input of one integer is the value of its symbol") {
   Json j = small_export();
   Json& graph = j["graph_module"]["graph"];
