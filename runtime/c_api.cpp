@@ -112,23 +112,19 @@ Result<DType> from_c(qcg_dtype dtype, const std::string& where) {
 }
 
 // Converts tensors to views. It reads no tensor if their number is wrong, because the array may then be shorter.
-Status to_views(const qcg_dltensor* tensors, int32_t count, size_t wanted, const char* what,
+Status to_views(const qcg_dltensor* tensors, int32_t count, size_t wanted, const char* what, const Program& program,
                 std::vector<TensorView>& views) {
-  constexpr int32_t kCpu = 1, kCudaHost = 3;
   if (count < 0 || (count > 0 && tensors == nullptr)) return bad_argument(what, "is NULL or has a negative count");
   QCG_CHECK(check_count(what, count, wanted));
   views.clear();
   for (int32_t i = 0; i < count; ++i) {
     const qcg_dltensor& t = tensors[i];
     const std::string where = std::string(what) + "[" + std::to_string(i) + "]";
-    if (t.device.device_type != kCpu && t.device.device_type != kCudaHost)
-      return Error::unsupported(
-          where, "is on DLPack device type " + std::to_string(t.device.device_type) + ", only host memory is taken",
-          "copy the tensor to the CPU");
+    QCG_TRY(on_device, is_on_device(where, t.device.device_type, t.device.device_id, program.device_type()));
     if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return bad_argument(where.c_str(), "has no shape");
     QCG_TRY(dtype, from_c(t.dtype, where));
     const size_t rank = static_cast<size_t>(t.ndim);
-    TensorView view{nullptr, dtype, {t.shape, rank}, {}};
+    TensorView view{nullptr, dtype, {t.shape, rank}, {}, on_device};
     if (t.data != nullptr) view.data = static_cast<std::byte*>(t.data) + t.byte_offset;
     if (t.strides != nullptr) view.strides = {t.strides, rank};
     views.push_back(view);
@@ -138,7 +134,7 @@ Status to_views(const qcg_dltensor* tensors, int32_t count, size_t wanted, const
 
 Status inputs_to_views(const qcg_program* program, const qcg_dltensor* inputs, int32_t count,
                        std::vector<TensorView>& views) {
-  return to_views(inputs, count, program->input_shapes.size(), "inputs", views);
+  return to_views(inputs, count, program->input_shapes.size(), "inputs", *program->program, views);
 }
 
 Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std::vector<std::vector<int64_t>>& shapes,
@@ -189,20 +185,13 @@ Status run(qcg_context* context, const qcg_program* method, qcg_state* state, co
   const std::shared_ptr<const Program>& program = method != nullptr ? method->program : context->program;
   QCG_TRY(runner, context_of(*context, program));
   const ProgramManifest& manifest = program->manifest();
-  QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
-  QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
+  QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", *program, context->inputs));
+  QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", *program, context->outputs));
   context->profiled = nullptr;
   QCG_CHECK(state != nullptr ? runner->run(*state->state, context->inputs, context->outputs)
                              : runner->run(context->inputs, context->outputs));
   if (runner->profiles()) keep_profile(*context, *runner, *program);
   return {};
-}
-
-// DLPack's numbers.
-int32_t dlpack_device(const State& state) {
-  constexpr int32_t kCpu = 1, kCuda = 2, kRocm = 10;
-  if (!state.on_device()) return kCpu;
-  return state.program().manifest().on_hip() ? kRocm : kCuda;
 }
 
 Status check_state_copy(const qcg_state* state, const char* name, const void* host, int64_t bytes) {
@@ -388,7 +377,7 @@ qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* vi
     QCG_TRY(found, state->state->tensor(name));
     // The shape of a DLTensor is not const, but callers do not write to it.
     *view = {found.data,
-             {dlpack_device(*state->state), 0},
+             {state->state->program().device_type(), 0},
              static_cast<int32_t>(found.shape.size()),
              to_c(found.dtype),
              const_cast<int64_t*>(found.shape.data()),

@@ -44,7 +44,7 @@ bool share_memory(const TensorView& a, const TensorView& b) {
   const auto* a_data = static_cast<const std::byte*>(a.data);
   const auto* b_data = static_cast<const std::byte*>(b.data);
   const int64_t a_bytes = *byte_count(a.shape, a.dtype), b_bytes = *byte_count(b.shape, b.dtype);
-  return a_bytes > 0 && b_bytes > 0 && std::less<>()(a_data, b_data + b_bytes) &&
+  return a.on_device == b.on_device && a_bytes > 0 && b_bytes > 0 && std::less<>()(a_data, b_data + b_bytes) &&
          std::less<>()(b_data, a_data + a_bytes) && is_dense(a) && is_dense(b);
 }
 
@@ -98,6 +98,21 @@ bool has_plain_rows(const TensorView& view) {
   if (view.shape.size() != 2) return false;
   const bool dense_rows = view.strides[1] == 1 || view.shape[1] <= 1;
   return dense_rows && (view.strides[0] >= view.shape[1] || view.shape[0] <= 1);
+}
+
+// `fits`: a kernel can use these strides.
+Status check_on_device(const TensorView& view, const std::string& where, bool has_device, bool fits) {
+  if (!has_device)
+    return Error::unsupported(where, "is on a device, the program runs on the CPU", "copy the tensor to the CPU");
+  if (!is_aligned(view))
+    return Error::unsupported(where,
+                              "is on the device at an address that is no multiple of its element's " +
+                                  std::to_string(dtype_bytes(view.dtype)) + " bytes",
+                              "pass an aligned copy of it");
+  if (!fits)
+    return Error::unsupported(where, "is on the device with strides that kernels of this program do not use in place",
+                              "pass a dense copy of it");
+  return {};
 }
 
 // The first kernel that serves m rows; the number of kernels if none does.
@@ -198,12 +213,12 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].data == nullptr && *byte_count(inputs[i].shape, inputs[i].dtype) > 0)
       return Error::bad_input("input '" + m.inputs[i].name + "'", "has no data", "pass a pointer to its elements");
-    QCG_CHECK(place(inputs[i], device_ || m.input_needs_dense[i], inputs_[i]));
+    QCG_CHECK(place(inputs[i], "input", m.inputs[i].name, m.input_needs_dense[i], inputs_[i]));
     if (inputs_[i].staged) copy_to_dense(inputs[i], inputs_[i].data);
   }
   QCG_CHECK(check_apart(inputs, outputs));
   for (size_t i = 0; i < outputs.size(); ++i)
-    QCG_CHECK(place(outputs[i], device_ || m.output_needs_dense[i], outputs_[i]));
+    QCG_CHECK(place(outputs[i], "output", m.outputs[i].name, m.output_needs_dense[i], outputs_[i]));
 
   if (device_) QCG_CHECK(copy_to_device());
   if (state_ != nullptr) state_->defined_ = false;
@@ -218,8 +233,8 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
 Status Context::check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
   const ProgramManifest& m = program_->manifest();
   // A view of the block that holds all tensors of the state.
-  const std::array<int64_t, 1> state_shape = {state_ != nullptr ? state_->block_.bytes() : 0};
-  const TensorView state{state_ != nullptr ? state_->block_.data() : nullptr, DType::u8, state_shape, {}};
+  const std::array<int64_t, 1> state_shape = {state_ != nullptr ? m.state_bytes : 0};
+  const TensorView state{state_ != nullptr ? state_->base() : nullptr, DType::u8, state_shape, {}, device_ != nullptr};
   for (size_t i = 0; i < inputs.size(); ++i)
     if (share_memory(inputs[i], state))
       return Error::bad_input("input '" + m.inputs[i].name + "'", "overlaps the state of the run", "pass a copy of it");
@@ -334,10 +349,13 @@ Status Context::check_output(size_t index, const TensorView& view) const {
   return {};
 }
 
-// Decides whether kernels use the caller's memory or a dense copy.
-Status Context::place(const TensorView& view, bool needs_dense, Slot& slot) {
-  const bool dense = is_dense(view);
-  slot.staged = !is_aligned(view) || !(dense || (!needs_dense && has_plain_rows(view)));
+// Decides whether kernels use the caller's memory or a dense copy. A device gets copies of the host's tensors.
+Status Context::place(const TensorView& view, const char* kind, const std::string& name, bool needs_dense, Slot& slot) {
+  const bool dense = is_dense(view), copied_to_device = device_ && !view.on_device;
+  const bool fits = dense || (!needs_dense && !copied_to_device && has_plain_rows(view));
+  if (view.on_device) QCG_CHECK(check_on_device(view, std::string(kind) + " '" + name + "'", device_ != nullptr, fits));
+  slot.staged = !is_aligned(view) || !fits;
+  slot.on_device = view.on_device;
   slot.row_stride = view.shape.size() == 2 ? view.shape[1] : 0;
   if (slot.staged) {
     QCG_CHECK(slot.staging.reserve(*byte_count(view.shape, view.dtype)));
@@ -364,17 +382,22 @@ std::byte* Context::buffer_data(int buffer) const {
 
 std::byte* Context::device_data(int buffer) const {
   const auto& b = program_->manifest().buffers[static_cast<size_t>(buffer)];
-  return b.kind == BufferKind::state ? state_->data(b.index)
-                                     : device_->address(b, bound().arena_offsets[static_cast<size_t>(buffer)]);
+  if (b.kind == BufferKind::state) return state_->data(b.index);
+  if (b.kind == BufferKind::input || b.kind == BufferKind::output) {
+    const Slot& slot = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)];
+    if (slot.on_device) return slot.data;
+  }
+  return device_->address(b, bound().arena_offsets[static_cast<size_t>(buffer)]);
 }
 
 Status Context::copy_to_device() {
   const ProgramManifest& m = program_->manifest();
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
-    if (m.buffers[b].kind == BufferKind::input)
+    if (m.buffers[b].kind == BufferKind::input && !inputs_[index].on_device)
       QCG_CHECK(device_->copy_in(index, inputs_[index].data, bound().buffer_bytes[b]));
-    if (m.buffers[b].kind == BufferKind::output) QCG_CHECK(device_->reserve_output(index, bound().buffer_bytes[b]));
+    if (m.buffers[b].kind == BufferKind::output && !outputs_[index].on_device)
+      QCG_CHECK(device_->reserve_output(index, bound().buffer_bytes[b]));
   }
   return {};
 }
@@ -383,7 +406,7 @@ Status Context::copy_from_device() {
   const ProgramManifest& m = program_->manifest();
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
-    if (m.buffers[b].kind == BufferKind::output)
+    if (m.buffers[b].kind == BufferKind::output && !outputs_[index].on_device)
       QCG_CHECK(device_->copy_out(index, outputs_[index].data, bound().buffer_bytes[b]));
   }
   return {};

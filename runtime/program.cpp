@@ -188,6 +188,11 @@ Status Program::load_weights(const ProgramDirectory& directory, const LoadOption
   return {};
 }
 
+DeviceType Program::device_type() const {
+  if (!manifest_.on_device()) return kDLCPU;
+  return manifest_.on_hip() ? kDLROCM : kDLCUDA;
+}
+
 std::vector<int64_t> Program::static_shape(const ProgramManifest::Tensor& tensor) {
   std::vector<int64_t> shape;
   for (const SizeExpr& extent : tensor.shape)
@@ -235,6 +240,10 @@ Result<int64_t> Program::symbol_value(size_t index, const TensorView& view) cons
   const ProgramManifest::Tensor& input = manifest_.inputs[index];
   const auto& symbol = manifest_.symbols[static_cast<size_t>(input.symbol)];
   QCG_CHECK(check_input(index, view, {}));  // its shape is of numbers
+  if (view.on_device)
+    return Error::bad_input("input '" + input.name + "'",
+                            "is on a device, but sizes follow from its value " + symbol.name,
+                            "pass it in host memory: it is read before anything is launched");
   if (view.data == nullptr)
     return wrong_input(input.name, "has no data, but sizes follow from its value " + symbol.name);
   int64_t value = 0;

@@ -11,8 +11,8 @@
 //
 //   QCG_TRY(decode, Program::method(program, "decode"));
 //
-// A program for cuda:* keeps its weights and states on the device; run() copies the caller's host tensors to the device
-// and back.
+// A program for cuda:* keeps its weights and states on the device; run() uses the caller's tensors there in place, and
+// copies those of the host to the device and back.
 // Of a program for several targets one is loaded, the best that this machine can run.
 //
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
@@ -75,6 +75,8 @@ class Program {
   bool shares_state_with(const Program& other) const { return image_ == other.image_; }
 
   const ProgramManifest& manifest() const { return manifest_; }
+  // DLPack's number of the memory that its kernels use.
+  DeviceType device_type() const;
   // The extents of an input or output; -1 for a symbolic extent.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
@@ -135,8 +137,10 @@ class Context {
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Program> program,
                                                  const ContextOptions& options = {});
 
-  // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Inputs may overlap each
-  // other. Outputs must not overlap each other or an input. A context serves one run at a time.
+  // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Those on a device are never
+  // copied: they are dense, or matrices of dense rows that only row kernels use, and aligned to their elements, else the
+  // run is an Error Unsupported. Inputs may overlap each other. Outputs must not overlap each other or an input. A
+  // context serves one run at a time.
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   // The same for a program with state. `state` is of the same program, and updated in place. Inputs and outputs must
   // not overlap it. An error before the first step does not change it; a later error leaves it undefined (state.h).
@@ -182,6 +186,7 @@ class Context {
     std::byte* data = nullptr;
     int64_t row_stride = 0;
     bool staged = false;
+    bool on_device = false;
     AlignedBuffer staging;
   };
 
@@ -194,7 +199,7 @@ class Context {
   Status bind_steps(Binding& binding) const;
   Status check_output(size_t index, const TensorView& view) const;
   Status check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
-  Status place(const TensorView& view, bool needs_dense, Slot& slot);
+  Status place(const TensorView& view, const char* kind, const std::string& name, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
   std::byte* device_data(int buffer) const;
   Status run_steps();

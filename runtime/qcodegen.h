@@ -44,8 +44,8 @@ typedef enum qcg_status {
 
 /* These structs have the layout of DLPack 1.0: a DLTensor* may be cast to qcg_dltensor*. */
 typedef struct qcg_device {
-  int32_t device_type; /* 1: CPU, 2: CUDA (states only), 3: pinned host memory of CUDA */
-  int32_t device_id;
+  int32_t device_type; /* 1: CPU, 2: CUDA, 3: pinned host memory of CUDA, 10: ROCm, 11: its pinned host memory */
+  int32_t device_id;   /* of memory on a device: 0 */
 } qcg_device;
 
 typedef struct qcg_dtype {
@@ -142,8 +142,15 @@ QCG_API void qcg_context_free(qcg_context* context);
 
 /* Runs the program. The caller allocates the outputs. Outputs must not overlap each other or an input: for dense
  * tensors an overlap is QCG_ERROR_BAD_INPUT, for strided tensors it is not detected. Any strides and alignment are
- * accepted; tensors with dense rows are fastest. All tensors are in host memory, also for CUDA programs. Outputs are
- * complete on return. `stream` is reserved for a later version and must be NULL. A value that the program looks up with,
+ * accepted; tensors with dense rows are fastest. Outputs are complete on return.
+ *
+ * Each tensor of a CUDA (HIP) program is in host memory, or in the memory of device 0: device {2, 0} ({10, 0}), with a
+ * device address in `data`. What is on the device is used in place, and the host does not see it; the rest is copied.
+ * Such a tensor is aligned to its element, and dense or, where all steps take that, a matrix of dense rows; else it is
+ * QCG_ERROR_UNSUPPORTED, as is a tensor of another device or kind of device, and any device tensor of a CPU program. An
+ * input whose value is a symbol's (qcg_symbol) must be in host memory, else it is QCG_ERROR_BAD_INPUT.
+ *
+ * `stream` is reserved for a later version and must be NULL. A value that the program looks up with,
  * such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the message names the tensor, the value and the
  * range, no other memory is accessed, and the outputs are undefined. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,

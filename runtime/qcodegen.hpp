@@ -151,7 +151,9 @@ class Program {
     return symbol(find("symbol", name, n_symbols(), [&](int32_t i) { return symbol(i).name; }));
   }
   std::vector<int64_t> output_shape(const std::vector<Tensor>& inputs, int32_t index) const {
-    const std::vector<qcg_dltensor> in = views(inputs);
+    return output_shape(views(inputs), index);
+  }
+  std::vector<int64_t> output_shape(const std::vector<qcg_dltensor>& in, int32_t index) const {
     int32_t ndim = output(index).ndim;
     std::vector<int64_t> shape(static_cast<size_t>(ndim));
     check(qcg_output_shape(handle(), in.data(), static_cast<int32_t>(in.size()), index, shape.data(), &ndim));
@@ -250,11 +252,15 @@ class Context {
     return outputs;
   }
   // Runs a method of the program on this context's threads.
+  void run(const Program& method, State& state, const std::vector<qcg_dltensor>& inputs,
+           const std::vector<qcg_dltensor>& outputs, void* stream = nullptr) {
+    check(qcg_run_method(handle_.get(), method.handle(), state.handle(), inputs.data(),
+                         static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()),
+                         stream));
+  }
   std::vector<Tensor> run(const Program& method, State& state, const std::vector<Tensor>& inputs) {
     const std::vector<Tensor> outputs = method.make_outputs(inputs);
-    const std::vector<qcg_dltensor> in = views(inputs), out = views(outputs);
-    check(qcg_run_method(handle_.get(), method.handle(), state.handle(), in.data(), static_cast<int32_t>(in.size()),
-                         out.data(), static_cast<int32_t>(out.size()), nullptr));
+    run(method, state, views(inputs), views(outputs));
     return outputs;
   }
   void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {

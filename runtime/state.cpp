@@ -110,7 +110,7 @@ Result<TensorView> State::tensor(std::string_view name) const {
   QCG_CHECK(check_defined());
   QCG_TRY(index, find(name, -1));
   const auto& state = program_->manifest().states[static_cast<size_t>(index)];
-  return TensorView{data(index), state.dtype, state.shape, {}};
+  return TensorView{data(index), state.dtype, state.shape, {}, on_device()};
 }
 
 Status State::read(std::string_view name, void* to, int64_t bytes) const {

@@ -61,6 +61,19 @@ bool is_aligned(const TensorView& view) {
   return reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) == 0;
 }
 
+Result<bool> is_on_device(const std::string& where, int32_t device_type, int32_t device_id, DeviceType program) {
+  if (device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost) return false;
+  const std::string on_cpu = program == kDLCPU ? "a CPU" : "DLPack device type " + std::to_string(program);
+  if (device_type != program)
+    return Error::unsupported(
+        where, "is on DLPack device type " + std::to_string(device_type) + ", the program runs on " + on_cpu,
+        "copy the tensor to the CPU" + std::string(program == kDLCPU ? "" : ", or to that device"));
+  if (device_id != 0)
+    return Error::unsupported(where, "is on device " + std::to_string(device_id) + ", the program runs on device 0",
+                              "copy the tensor to device 0");
+  return true;
+}
+
 void copy_to_dense(const TensorView& from, void* to) { copy_view<true>(from, static_cast<std::byte*>(to)); }
 
 void copy_from_dense(const void* from, const TensorView& to) {

@@ -21,7 +21,15 @@ struct TensorView {
   DType dtype = DType::f32;
   std::span<const int64_t> shape;    // must outlive the view
   std::span<const int64_t> strides;  // in elements; empty = dense row-major
+  bool on_device = false;            // data is an address of the program's device, not for the host
 };
+
+// DLPack's numbers of kinds of memory.
+enum DeviceType : int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11 };
+
+// Whether a tensor is on the device of a program, rather than in host memory. `program` is the number of the memory that
+// the program's kernels use: kDLCPU, kDLCUDA or kDLROCM. Error Unsupported: it is in memory that they cannot use.
+Result<bool> is_on_device(const std::string& where, int32_t device_type, int32_t device_id, DeviceType program);
 
 // The bytes of a dense tensor; nullopt if an extent is negative or the bytes exceed int64.
 std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype);
