@@ -42,8 +42,11 @@ Status require_weights(const Graph& graph, const Plan& plan) {
     for (const SegmentTensors& segment : constant.segments) bound = bound && segment.weight.bound();
     if (bound) continue;
     std::string first;
-    for (const Value& value : graph.values)
-      if (first.empty() && value.kind == ValueKind::parameter && !value.data.bound()) first = value.name;
+    const std::vector<uint32_t> uses = graph.count_uses();
+    for (ValueId id = 0; id < graph.values.size() && first.empty(); ++id) {
+      const Value& value = graph.value(id);
+      if (uses[id] > 0 && value.kind == ValueKind::parameter && !value.data.bound()) first = value.name;
+    }
     for (size_t i = 0; i < graph.states.size() && first.empty(); ++i)
       if (!graph.value(graph.state_input(i)).data.bound()) first = graph.states[i];
     return Error::bad_input(first, "this weight has no data: the graph came without weights",

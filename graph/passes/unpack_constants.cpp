@@ -128,6 +128,7 @@ class Unpacker {
       resolve_inputs(graph_.nodes[id]);
       QCG_CHECK(visit(id));
     }
+    for (Node& node : graph_.nodes) resolve_inputs(node);  // of chains that were evaluated after the node was visited
     for (ValueId& out : graph_.outputs) out = resolve(out);
     QCG_CHECK(sort_nodes(graph_));
     graph_.remove_dead();

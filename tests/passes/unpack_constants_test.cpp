@@ -302,6 +302,27 @@ TEST_CASE("codes unpacked in a loop are codes: slices of an empty weight that ar
   has(compiled(graph), "scheme = \"w4\"");
 }
 
+TEST_CASE("what reads a constant that is evaluated only later reads the result") {
+  Graph graph = parse(R"(param @p: i32[1, 4]
+param @q: i32[4, 1]
+graph(%x: f32[4, 4]) {
+  %h = aten.bitwise_and.Scalar(@p, other = 7) : i32[1, 4]
+  %d = aten.mul.Tensor(%h, @q) : i32[4, 4]
+  %l = aten.lt.Scalar(%d, other = 5) : bool[4, 4]
+  %e = aten.abs.default(%d) : i32[4, 4]
+  %c = aten.to.dtype(%e, dtype = i8) : i8[4, 4]
+  %y = aten.mul.Tensor(%x, %c) : f32[4, 4]
+  %z = aten.where.self(%l, %y, %x) : f32[4, 4]
+  return %z
+}
+)");
+  give(graph, "p", {1, -20, 3, 9});
+  give(graph, "q", {5, 60, -7, 2});
+  const std::string after = compiled(graph);
+  has_not(after, "aten.bitwise_and");
+  has_not(after, "%d = ");
+}
+
 TEST_CASE("weights and scales in parts are those of one linear") {
   Graph graph = parse(R"(param @a: i8[32, 8]
 param @b: i8[16, 32]
