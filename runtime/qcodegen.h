@@ -146,9 +146,10 @@ QCG_API void qcg_context_free(qcg_context* context);
  *
  * Each tensor of a CUDA (HIP) program is in host memory, or in the memory of device 0: device {2, 0} ({10, 0}), with a
  * device address in `data`. What is on the device is used in place, and the host does not see it; the rest is copied.
- * Such a tensor is aligned to its element, and dense or, where all steps take that, a matrix of dense rows; else it is
- * QCG_ERROR_UNSUPPORTED, as is a tensor of another device or kind of device, and any device tensor of a CPU program. An
- * input whose value is a symbol's (qcg_symbol) must be in host memory, else it is QCG_ERROR_BAD_INPUT.
+ * A tensor on the device must be aligned to its element. It must be dense; a matrix that only linears and row
+ * quantization use may have a row stride. Otherwise the run is QCG_ERROR_UNSUPPORTED, as it is for memory of another
+ * device, and for any device memory given to a CPU program. An input whose value is a symbol's (qcg_symbol) must be in
+ * host memory, else the run is QCG_ERROR_BAD_INPUT.
  *
  * `stream` is reserved for a later version and must be NULL. A value that the program looks up with,
  * such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the message names the tensor, the value and the

@@ -33,36 +33,30 @@ class Stderr {
 TEST_CASE("where a graph cannot be recorded, steps are launched one by one, and one line of stderr says why") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  TempDir dir;
-  compile_graph(kMlp, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  const auto inputs = read_safetensors(kMlp + "/m1.inputs.safetensors"),
-             expected = read_safetensors(kMlp + "/m1.expected.safetensors");
-  REQUIRE(inputs.ok());
-  REQUIRE(expected.ok());
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
+  ExecutedProgram program(*tool, kMlp);
+  ExecutedDevice& device = program.device;
+  const auto example = read_example(kMlp + "/m1");
   std::vector<const char*> calls(kRecording);
   calls.push_back("cuLaunchKernel");
   for (const std::string call : calls) {
     INFO(call);
     device.fails = "";
-    auto sequence = begin_sequence(dir / "p.qcg");
+    auto sequence = begin_sequence(program.path);
     REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
     const int steps = static_cast<int>(sequence->program->manifest().steps.size());
     const auto check_run = [&](int graphs) {
       device.seen.clear(), device.launches = 0;
       std::vector<std::pair<std::string, Tensor>> outputs;
-      const Status status = run(*sequence, *inputs, *expected, outputs);
+      const Status status = run(*sequence, example.inputs, example.expected, outputs);
       REQUIRE_MESSAGE(status.ok(), status.error().to_string(), device.fault);
-      CHECK(outputs.size() == expected->tensors.size());
-      for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_of(got.dtype));
+      CHECK(outputs.size() == example.expected.tensors.size());
+      for (const auto& [name, got] : outputs) compare(got, example.expected.tensors.at(name), bounds_of(got.dtype));
       CHECK(device.launches == steps);
       CHECK(device.seen["cuGraphLaunch"] == graphs);
     };
     std::string said;
     {
-      const Stderr captured(dir / "stderr");
+      const Stderr captured(program.dir / "stderr");
       check_run(0);
       device.fails = call, device.failures = 1;  // while it is recorded, a launch too
       check_run(0);
@@ -81,7 +75,7 @@ TEST_CASE("where a graph cannot be recorded, steps are launched one by one, and 
     CHECK(said.find("the executor's error") != std::string::npos);
     CHECK(std::ranges::count(said, '\n') == 1);
     // Another load of the program asks the driver again.
-    auto again = begin_sequence(dir / "p.qcg");
+    auto again = begin_sequence(program.path);
     REQUIRE(again.ok());
     sequence = std::move(again);
     check_run(0);
@@ -92,23 +86,19 @@ TEST_CASE("where a graph cannot be recorded, steps are launched one by one, and 
 TEST_CASE("a launch that fails when it is recorded and again when it is made is an error") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  TempDir dir;
-  compile_graph(kMlp, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  const auto inputs = read_safetensors(kMlp + "/m1.inputs.safetensors"),
-             expected = read_safetensors(kMlp + "/m1.expected.safetensors");
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(dir / "p.qcg");
+  ExecutedProgram program(*tool, kMlp);
+  ExecutedDevice& device = program.device;
+  const auto example = read_example(kMlp + "/m1");
+  auto sequence = begin_sequence(program.path);
   REQUIRE(sequence.ok());
   std::vector<std::pair<std::string, Tensor>> outputs;
-  REQUIRE(run(*sequence, *inputs, *expected, outputs).ok());
+  REQUIRE(run(*sequence, example.inputs, example.expected, outputs).ok());
   device.fails = "cuLaunchKernel";
-  const Stderr captured(dir / "stderr");
-  const Status status = run(*sequence, *inputs, *expected, outputs);
+  const Stderr captured(program.dir / "stderr");
+  const Status status = run(*sequence, example.inputs, example.expected, outputs);
   REQUIRE(!status.ok());
   CHECK(status.error().message.find("step '") == 0);
   device.fails = "";
   REQUIRE(sequence->state->reset().ok());
-  CHECK(run(*sequence, *inputs, *expected, outputs).ok());
+  CHECK(run(*sequence, example.inputs, example.expected, outputs).ok());
 }

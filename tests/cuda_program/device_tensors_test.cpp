@@ -1,6 +1,4 @@
 // Tensors in the device's memory as inputs and outputs of a program, through the C API and the C++ header.
-#include <fstream>
-
 #include "runtime/qcodegen.hpp"
 #include "tests/cuda_program/executed_device.h"
 
@@ -54,21 +52,12 @@ std::pair<qcg_status, std::string> failure(Fn fn) {
 }
 
 // The example with inputs and what eager torch gave.
-struct Mlp {
-  TempDir dir;
+struct Mlp : ExecutedProgram {
   Tensor x, y;
-  ExecutedDevice device;
-  std::optional<FakeLibrary> library;
 
-  explicit Mlp(const Toolchain& tool, Isa isa = Isa::sm_80, const std::string& run = "m5") : device(tool, isa) {
-    compile_graph(kExample, isa, dir / "p.qcg", dir / "cache");
-    const auto inputs = read_safetensors(kExample + "/" + run + ".inputs.safetensors"),
-               expected = read_safetensors(kExample + "/" + run + ".expected.safetensors");
-    REQUIRE(inputs.ok());
-    REQUIRE(expected.ok());
-    x = inputs->tensors.begin()->second, y = expected->tensors.begin()->second;
-    device.add_program(dir / "p.qcg");
-    library.emplace(device);
+  explicit Mlp(const Toolchain& tool, Isa isa = Isa::sm_80) : ExecutedProgram(tool, kExample, isa) {
+    const auto [inputs, expected] = read_example(kExample + "/m5");
+    x = inputs.tensors.begin()->second, y = expected.tensors.begin()->second;
   }
   void check_output(const Values& bytes) const {
     compare(Tensor::from_bytes(y.dtype, y.shape, bytes), y, bounds_of(y.dtype));
@@ -82,7 +71,7 @@ TEST_CASE("tensors on the device are used in place, beside tensors of the host")
   if (!tool) return;
   Mlp mlp(*tool);
   ExecutedDevice& device = mlp.device;
-  const qcodegen::Program program(mlp.dir / "p.qcg");
+  const qcodegen::Program program(mlp.path);
   qcodegen::Context context(program, 1);
   const qcg_dtype dtype = program.input(0).dtype;
   const size_t x_bytes = bytes_of(mlp.x).size(), y_bytes = bytes_of(mlp.y).size();
@@ -111,7 +100,7 @@ TEST_CASE("tensors on the device are used in place, beside tensors of the host")
   run(x.view, y.view, 0, 0);
   CHECK(device.seen["cuGraphLaunch"] == 1);
   CHECK(device.seen["cuLaunchKernel"] == 0);
-  run(x.view, other.view, 0, 0), check_device_output(other);  // a graph has the addresses of the tensors
+  run(x.view, other.view, 0, 0), check_device_output(other);  // a recorded graph holds the addresses of its tensors
   CHECK(device.seen["cuLaunchKernel"] == 2);
 
   std::vector<int64_t> x_shape = mlp.x.shape, y_shape = mlp.y.shape;
@@ -138,7 +127,7 @@ TEST_CASE("rows apart are used in place on the device, at addresses that are ali
   for (const Isa isa : {Isa::sm_80, Isa::sm_90a}) {
     Mlp mlp(*tool, isa);
     ExecutedDevice& device = mlp.device;
-    const qcodegen::Program program(mlp.dir / "p.qcg");
+    const qcodegen::Program program(mlp.path);
     for (const int64_t shift : {0, 1})
       for (const int64_t gap : {8, 3}) {
         INFO(isa_info(isa).name, " ", shift, " ", gap);
@@ -178,7 +167,7 @@ TEST_CASE("tensors that a device program cannot use are errors that name them") 
   if (!tool) return;
   Mlp mlp(*tool);
   ExecutedDevice& device = mlp.device;
-  const qcodegen::Program program(mlp.dir / "p.qcg");
+  const qcodegen::Program program(mlp.path);
   qcodegen::Context context(program, 1);
   const qcg_dtype dtype = program.input(0).dtype;
   const std::string input = std::string("input '") + program.input(0).name + "'",
@@ -224,22 +213,16 @@ TEST_CASE("a value that sizes follow from is in host memory; the other tensors m
   const auto tool = cuda_compiler();
   if (!tool) return;
   TempDir dir;
-  std::ofstream(dir / "g.txt") << R"(symbol n in [0, 8]
+  spit(dir / "g.txt", R"(symbol n in [0, 8]
 graph(%x: f32[3, 8], %n: i64[] = n) {
   %y = aten.slice.Tensor(%x, dim = 1, start = 0, end = n) : f32[3, n]
   %z = aten.add.Tensor(%y, %y) : f32[3, n]
   return %z
 }
-)";
-  CompileOptions o{.input = dir / "g.txt", .output = dir / "p.qcg", .target = "cuda:sm_80"};
-  o.tune = TuneMode::off;
-  o.cache_dir = dir / "cache";
-  const auto report = compile_program(o);
-  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
-  ExecutedDevice device(*tool);
-  device.add_program(o.output);
-  const FakeLibrary library(device);
-  const qcodegen::Program program(o.output);
+)");
+  ExecutedProgram executed(*tool, dir / "g.txt");
+  ExecutedDevice& device = executed.device;
+  const qcodegen::Program program(executed.path);
   qcodegen::Context context(program, 1);
   std::vector<float> numbers(24);
   for (size_t i = 0; i < 24; ++i) numbers[i] = static_cast<float>(i);
@@ -263,31 +246,25 @@ TEST_CASE("a run with tensors on the device copies no state, refuses the state's
   const auto tool = cuda_compiler();
   if (!tool) return;
   const std::string folder = source_dir() + "/tests/cli/state_models/positions";
-  TempDir dir;
-  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  const qcodegen::Program program(dir / "p.qcg");
+  ExecutedProgram executed(*tool, folder);
+  ExecutedDevice& device = executed.device;
+  const qcodegen::Program program(executed.path);
   qcodegen::Context context(program, 1);
   qcodegen::State state(program);
-  const auto inputs = read_safetensors(folder + "/t0.inputs.safetensors"),
-             expected = read_safetensors(folder + "/t0.expected.safetensors");
-  REQUIRE(inputs.ok());
-  REQUIRE(expected.ok());
+  const Example example = read_example(folder + "/t0");
   std::deque<DeviceTensor> tensors;
   std::vector<qcg_dltensor> in, out;
   for (int i = 0; i < program.n_inputs(); ++i) {
-    const Tensor& t = inputs->tensors.at(program.input(i).name);
+    const Tensor& t = example.inputs.tensors.at(program.input(i).name);
     in.push_back(tensors.emplace_back(device, program.input(i).dtype, t.shape, bytes_of(t.contiguous())).view);
   }
   for (int i = 0; i < program.n_outputs(); ++i) {
-    const Tensor& t = expected->tensors.at(program.output(i).name);
+    const Tensor& t = example.expected.tensors.at(program.output(i).name);
     out.push_back(tensors.emplace_back(device, program.output(i).dtype, t.shape, Values(t.bytes().size())).view);
   }
   const auto check_outputs = [&] {
     for (size_t i = 0; i < out.size(); ++i) {
-      const Tensor& want = expected->tensors.at(program.output(static_cast<int>(i)).name);
+      const Tensor& want = example.expected.tensors.at(program.output(static_cast<int>(i)).name);
       compare(Tensor::from_bytes(want.dtype, want.shape, bytes_at(device, out[i], want.bytes().size())), want,
               bounds_of(want.dtype));
     }

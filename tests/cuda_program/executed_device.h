@@ -1,9 +1,8 @@
 // Whole CUDA programs in the executor of PTX: a device behind the stand-in for the driver, and calls of a program on it.
 //
-//   ExecutedDevice device(*cuda_compiler());
-//   device.add_program("p.qcg");
-//   const FakeLibrary library(device);
-//   auto sequence = begin_sequence("p.qcg");  … run(*sequence, inputs, expected, outputs) …
+//   ExecutedProgram program(*cuda_compiler(), folder);
+//   const auto [inputs, expected] = read_example(folder + "/t0");
+//   auto sequence = begin_sequence(program.path);  … run(*sequence, inputs, expected, outputs) …
 #pragma once
 
 #include <doctest/doctest.h>
@@ -161,10 +160,11 @@ class ExecutedDevice : public FakeDriver {
 constexpr std::initializer_list<const char*> kRecording = {"cuStreamCreate", "cuStreamBeginCapture_v2",
                                                            "cuStreamEndCapture", "cuGraphInstantiateWithFlags"};
 
-inline Result<CompileReport> try_compile(const std::string& folder, Isa isa, const std::string& output,
+// `graph` is a folder with graph.pt2, or a file.
+inline Result<CompileReport> try_compile(const std::string& graph, Isa isa, const std::string& output,
                                          const std::string& cache) {
   CompileOptions o;
-  o.input = folder + "/graph.pt2";
+  o.input = fs::is_directory(graph) ? graph + "/graph.pt2" : graph;
   o.output = output;
   o.target = Target{Device::cuda, isa}.str();
   o.tune = TuneMode::off;
@@ -173,9 +173,37 @@ inline Result<CompileReport> try_compile(const std::string& folder, Isa isa, con
   return compile_program(o);
 }
 
-inline void compile_graph(const std::string& folder, Isa isa, const std::string& output, const std::string& cache) {
-  auto report = try_compile(folder, isa, output, cache);
+inline void compile_graph(const std::string& graph, Isa isa, const std::string& output, const std::string& cache) {
+  auto report = try_compile(graph, isa, output, cache);
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
+}
+
+// A program, and the device that executes it.
+struct ExecutedProgram {
+  TempDir dir;
+  std::string path = dir / "p.qcg";
+  ExecutedDevice device;
+  std::optional<FakeLibrary> library;
+
+  // Compiles `graph`, a folder with graph.pt2 or a file.
+  ExecutedProgram(const Toolchain& tool, const std::string& graph, Isa isa = Isa::sm_80) : device(tool, isa) {
+    compile_graph(graph, isa, path, dir / "cache");
+    device.add_program(path);
+    library.emplace(device);
+  }
+};
+
+// The inputs of a run, and the outputs of eager torch: STEM.{inputs,expected}.safetensors.
+struct Example {
+  Safetensors inputs, expected;
+};
+
+inline Example read_example(const std::string& stem) {
+  auto inputs = read_safetensors(stem + ".inputs.safetensors"),
+       expected = read_safetensors(stem + ".expected.safetensors");
+  REQUIRE_MESSAGE(inputs.ok(), inputs.error().to_string());
+  REQUIRE_MESSAGE(expected.ok(), expected.error().to_string());
+  return {std::move(*inputs), std::move(*expected)};
 }
 
 // What several runs of one sequence share.

@@ -93,22 +93,16 @@ TEST_CASE("a run waits once; the same calls again are replayed as a graph, other
   const auto tool = cuda_compiler();
   if (!tool) return;
   const std::string folder = source_dir() + "/examples/llama_mlp_int8";
-  TempDir dir;
-  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  auto inputs = read_safetensors(folder + "/m1.inputs.safetensors"),
-       expected = read_safetensors(folder + "/m1.expected.safetensors");
-  REQUIRE(inputs.ok());
-  REQUIRE(expected.ok());
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(dir / "p.qcg");
+  ExecutedProgram program(*tool, folder);
+  ExecutedDevice& device = program.device;
+  const auto [inputs, expected] = read_example(folder + "/m1");
+  auto sequence = begin_sequence(program.path);
   REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
   const int steps = static_cast<int>(sequence->program->manifest().steps.size());
   REQUIRE(steps >= 2);
   const auto run_rows = [&](int64_t rows) {
     device.seen.clear(), device.launches = 0;
-    Safetensors in = *inputs, want = *expected;
+    Safetensors in = inputs, want = expected;
     for (Safetensors* tensors : {&in, &want})
       for (auto& [name, t] : tensors->tensors) {
         std::vector<std::byte> bytes;
@@ -145,7 +139,7 @@ TEST_CASE("a run waits once; the same calls again are replayed as a graph, other
   sequence->context->set_profile(true);
   device.seen.clear();
   std::vector<std::pair<std::string, Tensor>> outputs;
-  REQUIRE(run(*sequence, *inputs, *expected, outputs).ok());
+  REQUIRE(run(*sequence, inputs, expected, outputs).ok());
   CHECK(device.seen["cuLaunchKernel"] == steps);
   CHECK(device.seen["cuStreamSynchronize"] == steps);
   CHECK(sequence->context->last_profile().steps.size() == static_cast<size_t>(steps));

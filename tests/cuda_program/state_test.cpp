@@ -108,12 +108,9 @@ TEST_CASE("a run copies inputs, outputs and faults, but no state; a state file h
   const auto tool = cuda_compiler();
   const std::string folder = shared_graph("models/llama_kv.s");
   if (!tool || folder.empty()) return;
-  TempDir dir;
-  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(dir / "p.qcg");
+  ExecutedProgram program(*tool, folder);
+  ExecutedDevice& device = program.device;
+  auto sequence = begin_sequence(program.path);
   REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
   const ProgramManifest& manifest = sequence->program->manifest();
   REQUIRE(manifest.state_bytes > 16384);
@@ -136,30 +133,24 @@ TEST_CASE("a run copies inputs, outputs and faults, but no state; a state file h
     CHECK(faults <= 8 * manifest.steps.size());
     CHECK(device.copied_in == in + (step == std::string("t0") ? faults : 0));
   }
-  REQUIRE(write_state_file(dir / "s", *sequence->program, *sequence->state).ok());
-  auto again = begin_sequence(dir / "p.qcg");
+  REQUIRE(write_state_file(program.dir / "s", *sequence->program, *sequence->state).ok());
+  auto again = begin_sequence(program.path);
   REQUIRE(again.ok());
-  REQUIRE(read_state_file(dir / "s", *again->program, *again->state).ok());
-  REQUIRE(write_state_file(dir / "s2", *again->program, *again->state).ok());
-  CHECK(slurp(dir / "s") == slurp(dir / "s2"));
+  REQUIRE(read_state_file(program.dir / "s", *again->program, *again->state).ok());
+  REQUIRE(write_state_file(program.dir / "s2", *again->program, *again->state).ok());
+  CHECK(slurp(program.dir / "s") == slurp(program.dir / "s2"));
 }
 
 TEST_CASE("a position that a kernel refuses is an error that names step, tensor and number, launched or replayed") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  TempDir dir;
-  compile_graph(kPositions, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(dir / "p.qcg");
+  ExecutedProgram program(*tool, kPositions);
+  ExecutedDevice& device = program.device;
+  auto sequence = begin_sequence(program.path);
   REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
-  auto good = read_safetensors(kPositions + "/t0.inputs.safetensors"),
-       expected = read_safetensors(kPositions + "/t0.expected.safetensors");
-  REQUIRE(good.ok());
-  REQUIRE(expected.ok());
+  const auto [good, expected] = read_example(kPositions + "/t0");
   const auto run_with = [&](const char* name, std::vector<int64_t> numbers) {
-    Safetensors inputs = *good;
+    Safetensors inputs = good;
     if (name != nullptr) {
       std::vector<std::byte> bytes(numbers.size() * sizeof(int64_t));
       std::memcpy(bytes.data(), numbers.data(), bytes.size());
@@ -167,8 +158,8 @@ TEST_CASE("a position that a kernel refuses is an error that names step, tensor 
     }
     REQUIRE(sequence->state->reset().ok());
     std::vector<std::pair<std::string, Tensor>> outputs;
-    const Status status = run(*sequence, inputs, *expected, outputs);
-    for (const auto& [output, got] : outputs) compare(got, expected->tensors.at(output), bounds_of(got.dtype));
+    const Status status = run(*sequence, inputs, expected, outputs);
+    for (const auto& [output, got] : outputs) compare(got, expected.tensors.at(output), bounds_of(got.dtype));
     return status.ok() ? std::string() : status.error().to_string();
   };
   for (int run_number = 0; run_number < 3; ++run_number) {
@@ -185,7 +176,7 @@ TEST_CASE("a refused position that a step has computed is named, although its me
   const auto tool = cuda_compiler();
   if (!tool) return;
   TempDir dir;
-  std::ofstream(dir / "g.txt") << R"(graph(%ids: i64[3], %more: i64[3], %w: f32[5, 8], %v: f32[8, 8]) {
+  spit(dir / "g.txt", R"(graph(%ids: i64[3], %more: i64[3], %w: f32[5, 8], %v: f32[8, 8]) {
   %n = aten.add.Tensor(%ids, %more) : i64[3]
   %e = aten.embedding.default(%w, %n) : f32[3, 8]
   %s = aten.softmax.int(%e, dim = 1) : f32[3, 8]
@@ -194,16 +185,9 @@ TEST_CASE("a refused position that a step has computed is named, although its me
   %r = aten.mm.default(%q, %v) : f32[3, 8]
   return %r
 }
-)";
-  CompileOptions o{.input = dir / "g.txt", .output = dir / "p.qcg", .target = "cuda:sm_80"};
-  o.tune = TuneMode::off;
-  o.cache_dir = dir / "cache";
-  const auto report = compile_program(o);
-  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
-  ExecutedDevice device(*tool);
-  device.add_program(o.output);
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(o.output);
+)");
+  const ExecutedProgram program(*tool, dir / "g.txt");
+  auto sequence = begin_sequence(program.path);
   REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
   std::vector<int64_t> ids = {1, 2, 3}, more = {0, 40, 1};
   std::vector<float> w(40, 1), v(64, 1), out(24);
@@ -224,18 +208,14 @@ TEST_CASE("a refused position that a step has computed is named, although its me
 TEST_CASE("calls of the driver that fail leave a state as it was, or undefined until it is reset") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  TempDir dir;
-  compile_graph(kPositions, Isa::sm_80, dir / "p.qcg", dir / "cache");
-  ExecutedDevice device(*tool);
-  device.add_program(dir / "p.qcg");
-  const FakeLibrary library(device);
-  auto sequence = begin_sequence(dir / "p.qcg");
+  ExecutedProgram program(*tool, kPositions);
+  ExecutedDevice& device = program.device;
+  auto sequence = begin_sequence(program.path);
   REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
   State& state = *sequence->state;
   const auto before = state_tensors(*sequence->program, state);
   REQUIRE(before.ok());
-  const auto inputs = read_safetensors(kPositions + "/t0.inputs.safetensors"),
-             expected = read_safetensors(kPositions + "/t0.expected.safetensors");
+  const auto [inputs, expected] = read_example(kPositions + "/t0");
   std::vector<std::pair<std::string, Tensor>> outputs;
   for (const char* name : {"cuMemsetD8_v2", "cuMemcpyDtoD_v2", "cuMemAlloc_v2"}) {
     INFO(name);
@@ -252,15 +232,15 @@ TEST_CASE("calls of the driver that fail leave a state as it was, or undefined u
   for (size_t i = 0; i < after->size(); ++i) compare((*after)[i], (*before)[i], kEqual);
 
   device.fails = "cuLaunchKernel";
-  const Status launched = run(*sequence, *inputs, *expected, outputs);
+  const Status launched = run(*sequence, inputs, expected, outputs);
   REQUIRE(!launched.ok());
   CHECK(launched.error().message.find("step '") == 0);
   device.fails = "cuMemsetD8_v2";
   CHECK(!state.reset().ok());
   device.fails = "";
-  const Status status = run(*sequence, *inputs, *expected, outputs);
+  const Status status = run(*sequence, inputs, expected, outputs);
   REQUIRE(!status.ok());
   CHECK(status.error().message.find("is undefined") != std::string::npos);
   REQUIRE(state.reset().ok());
-  CHECK(run(*sequence, *inputs, *expected, outputs).ok());
+  CHECK(run(*sequence, inputs, expected, outputs).ok());
 }

@@ -12,10 +12,9 @@
 namespace qcg {
 namespace {
 
-// torch names the symbols of inputs s0, and others u0.
-bool is_unbacked(const Dim& size) {
+bool has_unbacked(const Dim& size) {
   const auto symbols = size.symbols();
-  return std::ranges::any_of(symbols, [](const std::string& name) { return name[0] == 'u'; });
+  return std::ranges::any_of(symbols, is_unbacked);
 }
 
 }  // namespace
@@ -138,7 +137,7 @@ void TorchExportReader::find_sizes(const Node& made) {
     }
   };
   for_each_size([&](const Dim& declared, const Dim& found) {
-    if (is_unbacked(declared) && !(declared == found) && is_one_symbol(declared))
+    if (has_unbacked(declared) && !(declared == found) && is_one_symbol(declared))
       known_sizes_.emplace(declared.symbols()[0], found);
   });
   for (const ValueId id : made.outputs)

@@ -18,9 +18,7 @@ Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_
   return bound->integer();
 }
 
-constexpr int64_t kTracedMin = 2;
-
-bool is_traced(std::string_view symbol) { return symbol.starts_with('s'); }  // torch names those of data u0
+constexpr int64_t kTracedMin = 2;  // torch traces free sizes of inputs as if they were 2 and more
 
 // Finds the smallest size that makes the difference 0, and extends the range upward while the difference stays 0.
 bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& difference) {
@@ -47,6 +45,8 @@ bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& differen
 
 }  // namespace
 
+bool is_unbacked(std::string_view symbol) { return symbol.starts_with('u'); }
+
 Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
   std::vector<Symbol> out;
   auto ranges = root.find("range_constraints");
@@ -59,9 +59,9 @@ Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
     symbol.name = std::string(range.key());
     QCG_TRY(min, read_bound(range, "min_val", 0));
     QCG_TRY(max, read_bound(range, "max_val", INT64_MAX));
-    // A size. torch assumes sizes of 2 and more while it traces and writes 2 for a size without a bound, but its programs
-    // take 1 as well: the operators of the graph mean the same for 1, and what does not narrows the range again.
-    symbol.min = is_traced(symbol.name) && min == kTracedMin ? 1 : std::max<int64_t>(min, 0);
+    // Sizes are not negative. An exported program of torch runs with a size of 1 although its range begins at 2. Where a
+    // node has other shapes for 1, narrow_to_zero raises the minimum again.
+    symbol.min = min == kTracedMin && !is_unbacked(symbol.name) ? 1 : std::max<int64_t>(min, 0);
     symbol.max = max;
     if (symbol.max < symbol.min)
       return range.bad("the range is empty: min_val exceeds max_val", "export the graph again with torch.export");

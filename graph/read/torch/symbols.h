@@ -7,12 +7,16 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "graph/ir/graph.h"
 #include "graph/read/files/json.h"
 
 namespace qcg {
+
+// Whether a size depends on data: torch names the symbols of inputs s0, and these u0.
+bool is_unbacked(std::string_view symbol);
 
 Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root);
 
