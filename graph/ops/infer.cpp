@@ -179,6 +179,30 @@ std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol>
   return std::nullopt;
 }
 
+constexpr int kMostCases = 3;  // smaller of two sizes in a sum, each of which doubles the ranges to find
+
+// By r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
+// such call, or too many.
+std::optional<DimRange> range_by_cases(const Dim& d, std::span<const Symbol> symbols) {
+  if (!d.has_calls()) return std::nullopt;
+  std::optional<Dim::Call> smaller;
+  Dim factor;
+  int64_t coefficient = 0;
+  int cases = 0;
+  for (const auto& [monomial, times] : d.terms()) {
+    auto call = monomial.size() == 1 ? Dim::as_call(monomial[0]) : std::nullopt;
+    if (!call || call->function != "min") continue;
+    ++cases, smaller = std::move(call), factor = Dim::symbol(monomial[0]), coefficient = times;
+  }
+  if (cases < 1 || cases > kMostCases) return std::nullopt;
+  const Dim rest = d - factor * Dim(coefficient), a = rest + smaller->a * Dim(coefficient),
+            b = rest + smaller->b * Dim(coefficient);
+  if (!a.valid() || !b.valid()) return std::nullopt;
+  const DimRange of_a = range_of(a, symbols), of_b = range_of(b, symbols);
+  if (coefficient > 0) return DimRange{std::min(of_a.min, of_b.min), std::min(of_a.max, of_b.max)};
+  return DimRange{std::max(of_a.min, of_b.min), std::max(of_a.max, of_b.max)};
+}
+
 // The same size without the call, where the ranges leave one: floordiv(63*s0, 64) is s0 - 1 for s0 in 1 to 64.
 std::optional<Dim> without_call(const Dim::Call& call, std::span<const Symbol> symbols) {
   if (call.function == "min") {
@@ -230,8 +254,8 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
     sum.min = saturate(sum.min + static_cast<__int128>(low) * coefficient);
     sum.max = saturate(sum.max + static_cast<__int128>(high) * coefficient);
   }
-  if (const auto remainder = range_by_remainder(d, symbols))
-    return {std::max(sum.min, remainder->min), std::min(sum.max, remainder->max)};
+  for (const auto& narrower : {range_by_remainder(d, symbols), range_by_cases(d, symbols)})
+    if (narrower) sum = {std::max(sum.min, narrower->min), std::min(sum.max, narrower->max)};
   return sum;
 }
 

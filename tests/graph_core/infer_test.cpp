@@ -44,6 +44,9 @@ TEST_CASE("symbolic shapes follow the ops") {
       {"%x: f32[s0, 4], %z: f32[s1, 4]", "%y = aten.cat.default([%x, %z, %x]) : f32[2*s0+s1, 4]"},
       {"%x: f32[s0, 4]",
        "%a, %b = aten.split_with_sizes.default(%x, split_sizes = [1, s0-1]) : f32[1, 4], f32[s0-1, 4]"},
+      {"%x: f32[3*s0+3]", "%a, %b, %c = aten.chunk.default(%x, chunks = 3) : f32[s0+1], f32[s0+1], f32[s0+1]"},
+      {"%x: f32[4, 2*s0]", "%a, %b = aten.split.Tensor(%x, split_size = s0, dim = 1) : f32[4, s0], f32[4, s0]"},
+      {"%x: f32[4, s0]", "%a = aten.split.Tensor(%x, split_size = s0, dim = 1) : f32[4, s0]"},
       {"%x: f32[s0, s1]", "%y = aten.mean.dim(%x, dim = [1], keepdim = true) : f32[s0, 1]"},
       {"%x: bf16[s0, s1, 64]",
        "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 1, 64], "
@@ -90,6 +93,8 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[2, 8]", "%y = aten.permute.default(%x, dims = [0, 0]) : f32[2, 2]", "twice");
   refused("%x: f32[s0, 8]", "%y = aten.slice.Tensor(%x, end = 7) : f32[7, 8]", "gives f32[min(7,s0), 8]");
   refused("%x: f32[s0, 8]", "%a = aten.split.Tensor(%x, split_size = 4) : f32[4, 8]", "dynamic");
+  refused("%x: f32[3*s0]", "%a, %b = aten.chunk.default(%x, 2) : f32[s0], f32[s0]", "dynamic");
+  refused("%x: f32[s0*s1, 8]", "%a = aten.split.Tensor(%x, split_size = s1) : f32[s1, 8]", "dynamic");
   refused("%x: f32[8]", "%a, %b = aten.split.Tensor(%x, split_size = 3) : f32[3], f32[5]", "rule 10");
   refused("%x: f32[9000000000000000000]", "%y = aten.cat.default([%x, %x]) : f32[8]", "does not fit 64 bits");
   refused("%x: i32[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : i32[4]", "in-place");
@@ -267,6 +272,10 @@ TEST_CASE("what a division leaves is smaller than its divisor, and a size that c
   CHECK(range("7*floordiv(a,7)-a+9") == std::pair<int64_t, int64_t>(4, 7));
   CHECK(range("c-floordiv(63*c,64)") == std::pair<int64_t, int64_t>(1, 1));
   CHECK(range("d-floordiv(63*d,64)") == std::pair<int64_t, int64_t>(1, 2));
+  CHECK(range("7-b-min(7-b,0)") == std::pair<int64_t, int64_t>(0, 7));
+  CHECK(range("b-min(b,a)") == std::pair<int64_t, int64_t>(0, INT64_MAX - 2));
+  CHECK(range("2*min(a,b)-2*a") == std::pair<int64_t, int64_t>(-10, 0));
+  CHECK(range("5-min(a,3)-min(a,4)") == std::pair<int64_t, int64_t>(-2, 1));
   CHECK(settled(*Dim::parse("c-floordiv(63*c,64)"), symbols).is_constant(1));
   CHECK_FALSE(settled(*Dim::parse("d-floordiv(63*d,64)"), symbols).is_constant());
   const auto without = [&](const char* text) { return settled(*Dim::parse(text), symbols).str(); };

@@ -52,6 +52,8 @@ TEST_CASE("torch.export: sizes rounded from fractions") {
   CHECK(size_text("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(3)))") == "-floordiv(2*s0,3)+s0");
   CHECK(size_text("CeilToInt(FloatTrueDiv(Add(ToFloat(Mul(Integer(2), Symbol('s0'))), Float('-0.5', precision=53)), "
                   "Float('1.0', precision=53)))") == "2*s0");
+  CHECK(size_text("CeilToInt(FloatTrueDiv(Add(ToFloat(Mul(Integer(-1), Symbol('s0'))), Float('-1.0', precision=53)), "
+                  "Float('-2.0', precision=53)))") == "-floordiv(s0+1,2)+s0+1");
   CHECK(size_text("FloorToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))") == "floordiv(s0,s1)");
   for (const int64_t at : {0, 1, 2, 3, 4}) {  // a truncation is up where it is below 0
     const auto dim = parse_size_expr("TruncToInt(IntTrueDiv(Add(Symbol('s0'), Integer(-3)), Integer(2)))");
@@ -300,4 +302,72 @@ TEST_CASE("torch.export: a fraction of a size says what it is") {
   Error e = error_of(j);
   CHECK(e.code == ErrorCode::Unsupported);
   CHECK(contains(e.message, "known only at run time"));
+}
+
+TEST_CASE("torch.export: operands that torch broadcasts have equal sizes, which bounds their symbol") {
+  Json j = small_export();
+  const char* least = "Min(Symbol('s0'), Integer(16))";
+  Json& part = meta_of(j, "part") = meta_of(j, "linear");
+  part["sizes"][0] = {{"as_expr", {{"expr_str", least}}}};
+  graph_of(j)["nodes"].push_back({{"target", "torch.ops.aten.slice.Tensor"},
+                                  {"inputs",
+                                   {argument("self", tensor("linear")), argument("dim", {{"as_int", 0}}),
+                                    argument("start", {{"as_int", 0}}), argument("end", {{"as_int", 16}})}},
+                                  {"outputs", {tensor("part")}},
+                                  {"metadata", Json::object()}});
+  graph_of(j)["nodes"].push_back({{"target", "torch.ops.aten.add.Tensor"},
+                                  {"inputs", {argument("self", tensor("relu")), argument("other", tensor("part"))}},
+                                  {"outputs", {tensor("add")}},
+                                  {"metadata", Json::object()}});
+  meta_of(j, "add") = meta_of(j, "relu");
+  graph_of(j)["outputs"][0] = tensor("add");
+  j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("add");
+  ReadInfo info;
+  const auto read = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(std::ranges::find(read->symbols, "s0", &Symbol::name)->max == 16);
+  CHECK(std::ranges::any_of(info.notes, [](const std::string& note) { return note.starts_with("the size s0"); }));
+}
+
+TEST_CASE("torch.export: as_strided of a tensor as it is; strides of axes of size 1 are free") {
+  Json j = small_export();
+  Json& meta = meta_of(j, "wide") = meta_of(j, "relu");
+  meta["sizes"].push_back({{"as_int", 1}});
+  meta["strides"].push_back({{"as_int", 1}});
+  meta["storage_offset"] = {{"as_int", 2}};
+  meta_of(j, "same") = meta;
+  const auto node = [](const char* target, const char* from, const char* to) {
+    const Json rows = {{"as_name", "rows"}}, columns = {{"as_int", 3}}, one = {{"as_int", 1}};
+    return Json{{"target", target},
+                {"inputs", {argument("self", tensor(from)), argument("size", {{"as_sym_ints", {rows, columns, one}}})}},
+                {"outputs", {tensor(to)}},
+                {"metadata", Json::object()}};
+  };
+  Json& nodes = graph_of(j)["nodes"];
+  nodes.push_back({{"target", "torch.ops.aten.sym_size.int"},
+                   {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
+                   {"outputs", {{{"as_sym_int", {{"as_name", "rows"}}}}}},
+                   {"metadata", Json::object()}});
+  graph_of(j)["sym_int_values"]["rows"] = {{"as_expr", {{"expr_str", "s0"}}}};
+  nodes.push_back(node("torch.ops.aten.view.default", "relu", "wide"));
+  nodes.push_back(node("torch.ops.aten.as_strided.default", "wide", "same"));
+  graph_of(j)["outputs"][0] = tensor("same");
+  j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("same");
+  Json& inputs = nodes.back()["inputs"];
+  const auto with = [&](std::vector<int> strides, Json offset) {
+    while (inputs.size() > 2) inputs.erase(inputs.size() - 1);
+    inputs.push_back(argument("stride", {{"as_ints", strides}}));
+    inputs.push_back(argument("storage_offset", offset));
+    return read_bytes(j.dump());
+  };
+  for (const auto& read : {with({3, 1, 99}, {{"as_none", true}}), with({3, 1, 1}, {{"as_int", 2}})}) {
+    REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+    CHECK(to_string(read->value(read->outputs[0]).shape) == "[s0, 3, 1]");
+  }
+  for (const auto& read :
+       {with({1, 3, 1}, {{"as_none", true}}), with({3, 1, 1}, {{"as_int", 0}}), with({3, 1}, {{"as_none", true}})}) {
+    REQUIRE(!read.ok());
+    CHECK(read.error().code == ErrorCode::Unsupported);
+    CHECK(read.error().message == "as_strided reads its tensor in another order");
+  }
 }

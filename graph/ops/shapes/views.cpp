@@ -301,34 +301,49 @@ static Result<Types> split_evenly(const OpArgs& a, std::string_view arg, size_t 
   return split_into(self, axis, sizes);
 }
 
-static Result<size_t> constant_axis(const OpArgs& a) {
+static Result<size_t> split_axis(const OpArgs& a) {
   const Value& self = a.tensor("self");
   if (self.shape.empty()) return a.fail("self", "a tensor without axes cannot be split");
-  QCG_TRY(axis, a.axis("dim", self.shape.size()));
-  if (!self.shape[axis].is_constant())
-    return a.unsupported("dim", fmt::format("the axis of size {} is dynamic", self.shape[axis].str()),
-                         "split along an axis of constant size");
-  return axis;
+  return a.axis("dim", self.shape.size());
+}
+
+static Error dynamic_axis(const OpArgs& a, const Dim& size) {
+  return a.unsupported("dim", fmt::format("the axis of size {} is dynamic", size.str()),
+                       "split along an axis of constant size, or into parts of equal size");
+}
+
+// `count` parts of `step` elements, the size being that often the step whatever its symbols are.
+static Result<Types> split_equally(const OpArgs& a, size_t axis, int64_t count, const Dim& step) {
+  const Value& self = a.tensor("self");
+  if (count < 1 || count > kMaxParts || range_of(step, a.graph.symbols).min < 1)
+    return dynamic_axis(a, self.shape[axis]);
+  return split_into(self, axis, std::vector<Dim>(static_cast<size_t>(count), step));
 }
 
 Result<Types> infer_split(const OpArgs& a) {
-  QCG_TRY(axis, constant_axis(a));
-  QCG_TRY(step, a.constant("split_size"));
-  return split_evenly(a, "split_size", axis, step);
+  QCG_TRY(axis, split_axis(a));
+  const Dim &size = a.tensor("self").shape[axis], step = a.dim("split_size");
+  if (size.is_constant() && step.is_constant()) return split_evenly(a, "split_size", axis, step.constant());
+  const auto count = size.divide_exactly(step);
+  return split_equally(a, axis, count && count->is_constant() ? count->constant() : 0, step);
 }
 
 Result<Types> infer_chunk(const OpArgs& a) {
-  QCG_TRY(axis, constant_axis(a));
+  QCG_TRY(axis, split_axis(a));
   QCG_TRY(chunks, a.constant("chunks"));
   if (chunks < 1) return a.fail("chunks", "at least one chunk");
-  int64_t size = a.tensor("self").shape[axis].constant();
-  return split_evenly(a, "chunks", axis, size == 0 ? 0 : (size - 1) / chunks + 1);
+  const Dim& size = a.tensor("self").shape[axis];
+  if (size.is_constant())
+    return split_evenly(a, "chunks", axis, size.is_constant(0) ? 0 : (size.constant() - 1) / chunks + 1);
+  const auto step = size.divide_exactly(Dim(chunks));
+  return split_equally(a, axis, step ? chunks : 0, step.value_or(Dim(0)));
 }
 
 // One part without that axis per element of it.
 Result<Types> infer_unbind(const OpArgs& a) {
-  QCG_TRY(axis, constant_axis(a));
+  QCG_TRY(axis, split_axis(a));
   const Value& self = a.tensor("self");
+  if (!self.shape[axis].is_constant()) return dynamic_axis(a, self.shape[axis]);
   if (self.shape[axis].constant() > kMaxParts) return a.fail("dim", "too many parts");
   Shape shape = self.shape;
   shape.erase(shape.begin() + static_cast<ptrdiff_t>(axis));

@@ -102,11 +102,13 @@ class TorchExportReader {
   // symbol whose value that input is. Another one depends on data: it may only feed assertions, which are left out.
   Status read_item(const JsonCursor& node, const JsonCursor& value);
   // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
+  Status check_as_strided(const JsonCursor& node) const;  // Unsupported unless its result is its tensor
   Status check_sym_size(const JsonCursor& node, const Dim& size) const;
   // Compares the declared sizes of a node's outputs with its shape rule. An axis may have a symbol of its own, as after a
   // slice by numbers read out of tensors: the rule says what it is. Guards of torch may have left one number of a size,
   // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
   void find_sizes(const Node& made);
+  void narrow_to_broadcast(const Node& made);  // operands have a size of 1 or that of the result
   void narrow(const Dim& difference);  // the range of its symbol to sizes for which it is 0, where there are any
   void settle_sizes();                 // with the ranges that all nodes left
 

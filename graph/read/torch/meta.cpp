@@ -1,6 +1,7 @@
 #include "graph/read/torch/meta.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -114,10 +115,10 @@ class SreprParser {
         out.top = out.top * next.top;
         out.bottom = out.bottom * next.bottom;
       } else if (name.ends_with("TrueDiv") && operands.size() == 2) {
-        out.top = out.top * next.bottom;
-        out.bottom = out.bottom * next.top;
-        const bool exact =
-            next.top.is_constant() && next.top.constant() > 0 && (next.top.constant() & (next.top.constant() - 1)) == 0;
+        const Dim sign = next.top.is_constant() && next.top.constant() < 0 ? -1 : 1, divisor = next.top * sign;
+        out.top = out.top * next.bottom * sign;
+        out.bottom = out.bottom * divisor;
+        const bool exact = divisor.is_constant() && std::has_single_bit(static_cast<uint64_t>(divisor.constant()));
         out.rounded = !exact;
       } else {
         return unsupported("uses " + quote(name) + " of fractions");

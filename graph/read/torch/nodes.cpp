@@ -43,6 +43,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     if (is_alias) return {};
     if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
   }
+  if (*node.string_at("target") == kAsStrided) QCG_CHECK(check_as_strided(node));
   if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
   if (has_complex_) {
     QCG_TRY(has_complex_operand, takes_complex(node));
@@ -173,14 +174,16 @@ Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& nod
                                                            bool swapped) const {
   QCG_TRY(inputs, node.array_at("inputs"));
   if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kExportGraphAgain);
-  if (*node.string_at("target") == kOutDtype) return read_out_dtype(inputs);
+  const std::string_view target = *node.string_at("target");
+  if (target == kOutDtype) return read_out_dtype(inputs);
   std::vector<Arg> args(op.args.size());
   std::vector<bool> given(op.args.size());
   for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
     if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
     int index = op.arg_index(name);
-    if (index < 0 && name == "self" && writes_first_tensor(*node.string_at("target"))) index = 0;  // dropout(input)
+    if (index < 0 && name == "self" && writes_first_tensor(target)) index = 0;  // dropout(input)
+    if (index < 0 && target == kAsStrided) continue;                            // check_as_strided read the strides
     if (index < 0)
       return input.bad(op.name + " has no argument " + quote(name),
                        "`qcodegen list ops` shows the arguments of each op");

@@ -40,6 +40,7 @@ constexpr Synonym kSynonyms[] = {
     {"aten.concatenate.", "aten.cat."},
     {"aten._unsafe_index_put.", "aten.index_put."},
     {"aten.broadcast_to.", "aten.expand."},
+    {"aten.as_strided.", "aten.view."},
     {"aten.swapdims.default", "aten.transpose.int"},
     {"aten.ger.", "aten.outer."},
     {"aten.special_logsumexp.", "aten.logsumexp."},

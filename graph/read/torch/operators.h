@@ -36,6 +36,9 @@ bool has_functional_form_alone(std::string_view target);
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",
                                   kScalarOf = "torch.ops.aten._local_scalar_dense.default";
 
+// Of a tensor as it is, that is view(self, size).
+inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.default";
+
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
 

@@ -127,7 +127,9 @@ void TorchExportReader::find_sizes(const Node& made) {
   };
   for_each_input(made, look);
   std::ranges::for_each(made.outputs, look);
-  if (!symbolic || !check_arguments(graph(), made).ok()) return;
+  if (!symbolic) return;
+  if (made.op->role == OpRole::pointwise) narrow_to_broadcast(made);
+  if (!check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
     if (!types.ok() || types->size() != made.outputs.size()) return;
@@ -146,6 +148,15 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (op == Op("aten.view.default") || op == Op("aten.reshape.default"))
     narrow(product(graph().value(made.outputs[0]).shape) - product(graph().value(made.tensor("self")).shape));
   else for_each_size([&](const Dim& declared, const Dim& found) { narrow(declared - found); });
+}
+
+void TorchExportReader::narrow_to_broadcast(const Node& made) {
+  for_each_input(made, [&](ValueId id) {
+    const Shape from = graph().value(id).shape, &to = graph().value(made.outputs[0]).shape;
+    if (from.size() > to.size()) return;
+    for (size_t axis = 0; axis < from.size(); ++axis)
+      if (!from[axis].is_constant(1)) narrow(to[to.size() - from.size() + axis] - from[axis]);
+  });
 }
 
 void TorchExportReader::narrow(const Dim& difference) {
