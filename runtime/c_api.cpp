@@ -179,19 +179,24 @@ void keep_profile(qcg_context& context, const Context& runner, const Program& pr
 Status run(qcg_context* context, const qcg_program* method, qcg_state* state, const qcg_dltensor* inputs,
            int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
   if (context == nullptr) return bad_argument("context", "is NULL");
-  if (stream != nullptr)
-    return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
-                              "pass NULL; outputs are complete on return");
   const std::shared_ptr<const Program>& program = method != nullptr ? method->program : context->program;
   QCG_TRY(runner, context_of(*context, program));
   const ProgramManifest& manifest = program->manifest();
   QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", *program, context->inputs));
   QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", *program, context->outputs));
   context->profiled = nullptr;
-  QCG_CHECK(state != nullptr ? runner->run(*state->state, context->inputs, context->outputs)
-                             : runner->run(context->inputs, context->outputs));
+  QCG_CHECK(state != nullptr ? runner->run(*state->state, context->inputs, context->outputs, stream)
+                             : runner->run(context->inputs, context->outputs, stream));
   if (runner->profiles()) keep_profile(*context, *runner, *program);
   return {};
+}
+
+// Waits for the runs of all methods, also if those of one have failed: the first error.
+Status wait_for_all(qcg_context& context) {
+  Status status = context.context->wait();
+  for (const auto& [method, other] : context.others)
+    if (const Status waited = other->wait(); status.ok()) status = waited;
+  return status;
 }
 
 Status check_state_copy(const qcg_state* state, const char* name, const void* host, int64_t bytes) {
@@ -325,6 +330,13 @@ qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_i
                    int32_t n_outputs, void* stream) {
   return guard(
       [&]() -> Status { return run(context, nullptr, nullptr, inputs, n_inputs, outputs, n_outputs, stream); });
+}
+
+qcg_status qcg_wait(qcg_context* context) {
+  return guard([&]() -> Status {
+    if (context == nullptr) return bad_argument("context", "is NULL");
+    return wait_for_all(*context);
+  });
 }
 
 int32_t qcg_n_states(const qcg_program* program) {

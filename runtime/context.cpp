@@ -177,36 +177,45 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> 
   }
 }
 
-Status Context::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+Context::~Context() {
+  // The memory must outlive the runs that use it. What they report has nobody to hear it.
+  if (device_) (void)device_->wait();
+}
+
+Status Context::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream) {
   if (!program_->manifest().states.empty())
     return Error::bad_input("run", "the program has state, and none was given",
                             "create one (qcg_state_create) and pass it to each run (qcg_run_state)");
-  return run_guarded(inputs, outputs);
+  return run_guarded(inputs, outputs, stream);
 }
 
-Status Context::run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+Status Context::run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                    void* stream) {
   if (!state.program_->shares_state_with(*program_))
     return Error::bad_input("state", "belongs to another program",
                             "create states from the program that the context was created from");
   QCG_TRY(hold, State::Hold::take(state, true, "this run did not start"));
   QCG_CHECK(state.check_defined());
   state_ = &state;
-  Status status = run_guarded(inputs, outputs);
+  Status status = run_guarded(inputs, outputs, stream);
   state_ = nullptr;
   return status;
 }
 
-Status Context::run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+Status Context::run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream) {
   const DefaultFloats floats;
   try {
-    return run_checked(inputs, outputs);
+    return run_checked(inputs, outputs, stream);
   } catch (const std::exception& e) {
     return Error::io("run", e.what(), "free memory");
   }
 }
 
-Status Context::run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+Status Context::run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream) {
   const ProgramManifest& m = program_->manifest();
+  if (stream != nullptr && !device_)
+    return Error::unsupported("stream", "is not NULL, but the program runs on the CPU",
+                              "pass NULL; outputs are complete on return");
   QCG_CHECK(bind(inputs));
   QCG_CHECK(check_count("outputs", std::ssize(outputs), m.outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(check_output(i, outputs[i]));
@@ -220,14 +229,51 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   for (size_t i = 0; i < outputs.size(); ++i)
     QCG_CHECK(place(outputs[i], "output", m.outputs[i].name, m.output_needs_dense[i], outputs_[i]));
 
-  if (device_) QCG_CHECK(copy_to_device());
-  if (state_ != nullptr) state_->defined_ = false;
-  QCG_CHECK(run_steps());
-  if (device_) QCG_CHECK(copy_from_device());
-  if (state_ != nullptr) state_->defined_ = true;
+  if (stream != nullptr && !profile_ && std::ranges::all_of(outputs_, &Slot::on_device)) return queue_run(stream);
+  QCG_CHECK(run_and_wait(stream));
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
   return {};
+}
+
+Status Context::run_and_wait(void* stream) {
+  if (device_) {
+    QCG_CHECK(wait());
+    QCG_CHECK(device_->use(stream, state_ != nullptr ? state_->queued_ : nullptr));
+    QCG_CHECK(copy_to_device());
+  }
+  if (state_ != nullptr) *state_->defined_ = false;
+  QCG_CHECK(run_steps(true));
+  if (device_) QCG_CHECK(copy_from_device());
+  if (state_ != nullptr) *state_->defined_ = true;
+  return {};
+}
+
+Status Context::queue_run(void* stream) {
+  QCG_CHECK(device_->use(stream, state_ != nullptr ? state_->queued_ : nullptr));
+  Status queued = copy_to_device();
+  if (queued.ok()) {
+    if (state_ != nullptr) *state_->defined_ = false;
+    queued = run_steps(false);
+    if (queued.ok() && state_ != nullptr) *state_->defined_ = true;
+  }
+  const Status marked = device_->mark_queued();
+  if (state_ != nullptr) {
+    state_->queued_ = device_->queued();
+    if (!std::ranges::count(queued_states_, state_->defined_)) queued_states_.push_back(state_->defined_);
+  }
+  QCG_CHECK(queued);
+  return marked;
+}
+
+Status Context::wait() {
+  if (!device_) return {};
+  const auto states = std::exchange(queued_states_, {});
+  const auto refusal = device_->wait();
+  if (refusal.ok() && !*refusal) return {};
+  for (const auto& defined : states) *defined = false;
+  if (!refusal.ok()) return refusal.error();
+  return describe_fault(program_->manifest(), (*refusal)->step, (*refusal)->position);
 }
 
 Status Context::check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
@@ -412,7 +458,7 @@ Status Context::copy_from_device() {
   return {};
 }
 
-Status Context::run_steps() {
+Status Context::run_steps(bool waits) {
   const ProgramManifest& m = program_->manifest();
   std::vector<BoundStep>& steps = bindings_[0]->steps;
   run_profile_ = {};
@@ -438,7 +484,9 @@ Status Context::run_steps() {
     run_profile_.steps[s] = {begin_us, us, *step.bytes, step.choice, recorder_.take_spans()};
   }
   if (profile_) run_profile_.us = recorder_.since_begin_us();
-  return device_ && !profile_ ? run_on_device(bindings_[0]->calls.get()) : Status();
+  if (!device_ || profile_) return {};
+  CudaCalls* const last = bindings_[0]->calls.get();
+  return waits ? run_on_device(last) : device_->queue(last);
 }
 
 double Context::bytes_of(size_t index, const BoundStep& step) const {

@@ -65,6 +65,7 @@ struct CudaDriver::Api {
   int (*memory_allocate)(uint64_t* address, size_t bytes) = nullptr;
   int (*memory_free)(uint64_t address) = nullptr;
   int (*copy_to_device)(uint64_t to, const void* from, size_t bytes) = nullptr;
+  int (*copy_to_device_on)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
   int (*copy_to_host)(void* to, uint64_t from, size_t bytes) = nullptr;
   int (*copy_within)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
   int (*memory_set)(uint64_t to, unsigned char value, size_t bytes) = nullptr;
@@ -73,6 +74,7 @@ struct CudaDriver::Api {
   int (*stream_create)(void** stream, unsigned flags) = nullptr;
   int (*stream_destroy)(void* stream) = nullptr;
   int (*stream_synchronize)(void* stream) = nullptr;
+  int (*stream_wait_event)(void* stream, void* event, unsigned flags) = nullptr;
   int (*stream_begin_capture)(void* stream, int mode) = nullptr;
   int (*stream_end_capture)(void* stream, void** graph) = nullptr;
   int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
@@ -116,12 +118,14 @@ struct CudaDriver::Api {
         {"cuMemFree_v2", "hipFree", reinterpret_cast<void**>(&memory_free)},
         {"cuMemcpyHtoD_v2", "hipMemcpyHtoD", reinterpret_cast<void**>(&copy_to_device)},
         {"cuMemcpyDtoH_v2", "hipMemcpyDtoH", reinterpret_cast<void**>(&copy_to_host)},
+        {"cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", reinterpret_cast<void**>(&copy_to_device_on)},
         {"cuMemcpyDtoD_v2", "hipMemcpyDtoD", reinterpret_cast<void**>(&copy_within)},
         {"cuMemsetD8_v2", "hipMemsetD8", reinterpret_cast<void**>(&memory_set)},
         {"cuLaunchKernel", "hipModuleLaunchKernel", reinterpret_cast<void**>(&launch)},
         {"cuStreamCreate", "hipStreamCreateWithFlags", reinterpret_cast<void**>(&stream_create)},
         {"cuStreamDestroy_v2", "hipStreamDestroy", reinterpret_cast<void**>(&stream_destroy)},
         {"cuStreamSynchronize", "hipStreamSynchronize", reinterpret_cast<void**>(&stream_synchronize)},
+        {"cuStreamWaitEvent", "hipStreamWaitEvent", reinterpret_cast<void**>(&stream_wait_event)},
         {"cuStreamBeginCapture_v2", "hipStreamBeginCapture", reinterpret_cast<void**>(&stream_begin_capture)},
         {"cuStreamEndCapture", "hipStreamEndCapture", reinterpret_cast<void**>(&stream_end_capture)},
         {"cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", reinterpret_cast<void**>(&graph_instantiate)},
@@ -281,6 +285,13 @@ Status CudaDriver::copy_in_at(void* to, const void* from, size_t bytes) {
                : Status();
 }
 
+Status CudaDriver::copy_in_on(void* stream, void* to, const void* from, size_t bytes) {
+  const Api::Current current(*api_, context_);
+  return bytes ? check(api_->copy_to_device_on(reinterpret_cast<uint64_t>(to), from, bytes, stream),
+                       "copying to the device")
+               : Status();
+}
+
 Status CudaDriver::copy_out(void* to, const CudaBuffer& from, size_t bytes) {
   if (bytes > from.bytes_) return Error::internal("CudaDriver::copy_out", "more bytes than the buffer has");
   return copy_out_at(to, from.data(), bytes);
@@ -352,6 +363,32 @@ Result<CudaStream> CudaDriver::create_stream() {
     const Api::Current scope(*self->api_, self->context_);
     self->api_->stream_destroy(s);
   });
+}
+
+Result<CudaEvent> CudaDriver::create_event() {
+  constexpr unsigned kWithoutTime = 2;
+  const Api::Current current(*api_, context_);
+  void* event = nullptr;
+  QCG_CHECK(check(api_->event_create(&event, kWithoutTime), "creating an event"));
+  return CudaEvent(event, [self = shared_from_this()](void* e) {
+    const Api::Current scope(*self->api_, self->context_);
+    self->api_->event_destroy(e);
+  });
+}
+
+Status CudaDriver::record_event(const CudaEvent& event, void* stream) {
+  const Api::Current current(*api_, context_);
+  return check(api_->event_record(event.get(), stream), "recording an event");
+}
+
+Status CudaDriver::wait_for(const CudaEvent& event) {
+  const Api::Current current(*api_, context_);
+  return check(api_->event_synchronize(event.get()), "running kernels");
+}
+
+Status CudaDriver::order_after(const CudaEvent& event, void* stream) {
+  const Api::Current current(*api_, context_);
+  return check(api_->stream_wait_event(stream, event.get(), 0), "ordering a stream after an event");
 }
 
 Result<CudaGraph> CudaDriver::record(const CudaStream& stream, const std::function<Status()>& launches) {

@@ -8,7 +8,8 @@
 //   QCG_TRY(x, driver->allocate(bytes));
 //   QCG_CHECK(driver->launch(kernel, {.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152}, &args, sizeof args));
 //
-// All calls use the primary context of device 0 and the default stream. launch() waits for the kernel.
+// All calls use the primary context of device 0, and the default stream unless they name another. launch() waits for the
+// kernel.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +59,8 @@ struct CudaGrid {
 
 // A stream of the device, for launch_on. The last copy ends it.
 using CudaStream = std::shared_ptr<void>;
+// A place in a stream's work. The last copy frees it.
+using CudaEvent = std::shared_ptr<void>;
 // Launches that were recorded once and start together. The last copy frees them; kernels and memory must outlive it.
 using CudaGraph = std::shared_ptr<void>;
 
@@ -92,6 +95,9 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   // From or to a device address on, which the caller answers for.
   Status copy_out_at(void* to, const void* address, size_t bytes);
   Status copy_in_at(void* address, const void* from, size_t bytes);
+  // The same on a stream, after what it has. It may return before page-locked memory of the host has been read; other
+  // memory it has read then.
+  Status copy_in_on(void* stream, void* address, const void* from, size_t bytes);
   // Between two addresses of the device.
   Status copy_on_device(void* to, const void* from, size_t bytes);
   Status clear(const CudaBuffer& buffer);  // all bytes become 0
@@ -101,6 +107,13 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   Status launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
   // Waits for all that is on the stream, or on the default stream if it is null.
   Status synchronize(void* stream);
+
+  Result<CudaEvent> create_event();
+  // The event is behind what is on the stream now.
+  Status record_event(const CudaEvent& event, void* stream);
+  Status wait_for(const CudaEvent& event);
+  // What comes onto the stream from now on waits for the event; the caller does not.
+  Status order_after(const CudaEvent& event, void* stream);
 
   Result<CudaProperties> properties() const;
   Result<CudaStream> create_stream();

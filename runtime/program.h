@@ -18,6 +18,7 @@
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -141,10 +142,19 @@ class Context {
   // copied: they are dense, or matrices of dense rows that only row kernels use, and aligned to their elements, else the
   // run is an Error Unsupported. Inputs may overlap each other. Outputs must not overlap each other or an input. A
   // context serves one run at a time.
-  Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  //
+  // `stream` of a program on a device: the caller's, null for the default stream. On a stream that is not null the run
+  // does not wait if all outputs are on the device and it is not profiled: it is queued behind what the stream has, and
+  // behind the context's and the state's earlier runs on whatever stream. See wait().
+  Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream = nullptr);
   // The same for a program with state. `state` is of the same program, and updated in place. Inputs and outputs must
   // not overlap it. An error before the first step does not change it; a later error leaves it undefined (state.h).
-  Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+             void* stream = nullptr);
+  // Waits for the runs that were queued, as does the next run that is not queued. Error: one of them failed; their
+  // states are undefined.
+  Status wait();
+  ~Context();
 
   int threads() const { return pool_->threads(); }
   const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
@@ -191,8 +201,10 @@ class Context {
   };
 
   Context() = default;
-  Status run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
-  Status run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  Status run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream);
+  Status run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream);
+  Status run_and_wait(void* stream);
+  Status queue_run(void* stream);
   Status bind(std::span<const TensorView> inputs);
   const Binding& bound() const { return *bindings_[0]; }
   Status bind_buffers(Binding& binding) const;
@@ -202,7 +214,7 @@ class Context {
   Status place(const TensorView& view, const char* kind, const std::string& name, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
   std::byte* device_data(int buffer) const;
-  Status run_steps();
+  Status run_steps(bool waits);
   Status copy_to_device();
   Status copy_from_device();
   Status run_on_device(CudaCalls* last);
@@ -220,7 +232,8 @@ class Context {
   AlignedBuffer arena_;
   std::vector<std::unique_ptr<Binding>> bindings_;  // that of the run at hand first, then by last use
   std::vector<Slot> inputs_, outputs_;
-  State* state_ = nullptr;  // of the run at hand
+  State* state_ = nullptr;                                         // of the run at hand
+  std::vector<std::shared_ptr<std::atomic<bool>>> queued_states_;  // what says that they are defined
   bool profile_ = false;
   SpanRecorder recorder_;
   RunProfile run_profile_;

@@ -44,6 +44,7 @@ Result<std::shared_ptr<CudaImage>> CudaImage::load(std::shared_ptr<CudaDriver> d
                                          static_cast<size_t>(range.bytes)));
     place += align_range(range.bytes);
   }
+  QCG_CHECK(image->driver_->synchronize(nullptr));  // for the streams that do not wait for the default stream
   return image;
 }
 
@@ -95,8 +96,15 @@ CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManife
     if (std::ranges::any_of(manifest.steps[s].args, &ProgramManifest::Arg::holds_positions)) refusing_.push_back(s);
 }
 
+Status CudaRun::use(void* stream, const CudaEvent& after) {
+  stream_ = stream;
+  if (queued_) QCG_CHECK(driver().order_after(queued_, stream));
+  return after && after != queued_ ? driver().order_after(after, stream) : Status();
+}
+
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
   if (buffer.data() != nullptr && static_cast<int64_t>(buffer.bytes()) >= bytes) return {};
+  if (is_pending_) QCG_CHECK(driver().wait_for(queued_));  // a queued run may use the old block
   buffer = CudaBuffer();  // frees the old block first, so that both need not fit into memory
   QCG_TRY(larger, driver().allocate(static_cast<size_t>(bytes)));
   buffer = std::move(larger);
@@ -105,7 +113,12 @@ Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
 
 Status CudaRun::copy_in(size_t input, const void* from, int64_t bytes) {
   QCG_CHECK(reserve(inputs_[input], bytes));
-  return driver().copy_in(inputs_[input], from, static_cast<size_t>(bytes));
+  return copy_to(inputs_[input], from, bytes);
+}
+
+Status CudaRun::copy_to(const CudaBuffer& to, const void* from, int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  return stream_ == nullptr ? driver().copy_in(to, from, size) : driver().copy_in_on(stream_, to.data(), from, size);
 }
 
 Status CudaRun::copy_out(size_t output, void* to, int64_t bytes) {
@@ -133,7 +146,7 @@ Status CudaRun::clear_faults() {
   const std::vector<int64_t> none(refusing_.size(), kNoFault);
   const auto bytes = static_cast<int64_t>(none.size() * sizeof(int64_t));
   QCG_CHECK(reserve(faults_, bytes));
-  Status cleared = driver().copy_in(faults_, none.data(), static_cast<size_t>(bytes));
+  Status cleared = copy_to(faults_, none.data(), bytes);
   if (!cleared.ok()) faults_ = CudaBuffer();  // else the next run would take what is there for a refusal
   return cleared;
 }
@@ -163,11 +176,33 @@ Status CudaRun::add(size_t step, size_t choice, std::span<const qcg_arg> args, s
 Result<std::optional<CudaRun::Refusal>> CudaRun::start(CudaCalls* last) {
   Status done = launch_or_replay(last);
   begin();
-  if (done.ok()) done = driver().synchronize(nullptr);
+  if (done.ok()) done = driver().synchronize(stream_);
   auto refusal = take_refusal();
   if (refusal.ok() && *refusal) return refusal;  // what failed after it may have failed because of it
   QCG_CHECK(done);
   return refusal;
+}
+
+Status CudaRun::queue(CudaCalls* last) {
+  Status done = launch_or_replay(last);
+  begin();
+  return done;
+}
+
+Status CudaRun::mark_queued() {
+  if (!queued_) {
+    QCG_TRY(event, driver().create_event());
+    queued_ = std::move(event);
+  }
+  is_pending_ = true;
+  return driver().record_event(queued_, stream_);
+}
+
+Result<std::optional<CudaRun::Refusal>> CudaRun::wait() {
+  if (!std::exchange(is_pending_, false)) return std::optional<Refusal>();
+  stream_ = nullptr;  // the caller's may have ended
+  QCG_CHECK(driver().wait_for(queued_));
+  return take_refusal();
 }
 
 Result<std::optional<CudaRun::Refusal>> CudaRun::take_refusal() {
@@ -177,6 +212,7 @@ Result<std::optional<CudaRun::Refusal>> CudaRun::take_refusal() {
   const auto found = std::ranges::find_if(faults, [](int64_t f) { return f != kNoFault; });
   if (found == faults.end()) return std::optional<Refusal>();
   QCG_CHECK(clear_faults());
+  QCG_CHECK(driver().synchronize(stream_));  // the next run may be on another stream
   return std::optional(Refusal{refusing_[static_cast<size_t>(found - faults.begin())], *found});
 }
 
@@ -196,18 +232,18 @@ Status CudaRun::launch_all(const CudaCalls& calls, void* stream) {
 // Making a graph takes longer than launching what it has: the second run with the same calls makes it.
 Status CudaRun::launch_or_replay(CudaCalls* last) {
   const CudaImage& image = *program_->image_;
-  if (last == nullptr || !image.records_graphs()) return launch_all(added_, nullptr);
+  if (last == nullptr || !image.records_graphs()) return launch_all(added_, stream_);
   if (last->calls != added_.calls || last->parameters != added_.parameters) {
     last->graph = nullptr;
     std::swap(last->calls, added_.calls), std::swap(last->parameters, added_.parameters);
-    return launch_all(*last, nullptr);
+    return launch_all(*last, stream_);
   }
   if (!last->graph)
     if (const Status recorded = record(*last); !recorded.ok()) {  // nothing has run yet
       image.give_up_graphs(recorded.error());
-      return launch_all(added_, nullptr);
+      return launch_all(added_, stream_);
     }
-  return driver().replay(last->graph, nullptr);
+  return driver().replay(last->graph, stream_);
 }
 
 Status CudaRun::record(CudaCalls& calls) {

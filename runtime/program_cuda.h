@@ -6,11 +6,16 @@
 //   QCG_TRY(image, CudaImage::load(driver, weights));
 //   QCG_TRY(device, CudaProgram::load(image, "mlp.qcg", manifest));
 //   CudaRun run(device, manifest);
+//   QCG_CHECK(run.use(nullptr, {}));                       // the default stream
 //   QCG_CHECK(run.copy_in(0, x, bytes));
 //   run.begin();
 //   QCG_CHECK(run.add(step, choice, args, params)); …      // of every step
 //   QCG_TRY(refusal, run.start(&calls));                   // waits for them
 //   QCG_CHECK(run.copy_out(0, y, bytes));
+//
+//   … QCG_CHECK(run.use(stream, state)); … QCG_CHECK(run.queue(&calls));   // does not wait
+//   QCG_CHECK(run.mark_queued());
+//   QCG_TRY(refusal, run.wait());
 #pragma once
 
 #include <atomic>
@@ -88,6 +93,9 @@ class CudaRun {
   // `manifest` is the program's and must outlive this object.
   CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest);
 
+  // What follows goes onto this stream, the default stream if it is null, after all runs that were queued before and
+  // after the event, if that is not null.
+  Status use(void* stream, const CudaEvent& after);
   Status reserve_arena(int64_t bytes) { return reserve(arena_, bytes); }
   Status reserve_output(size_t output, int64_t bytes) { return reserve(outputs_[output], bytes); }
   // Copies dense host memory to the device and back.
@@ -108,6 +116,13 @@ class CudaRun {
   // Launches what was added, and waits for it. Calls that are those of `last`, to the byte, are replayed as a graph, else
   // they become `last`; null: neither. The first refusal counts, because what follows it may be wrong.
   Result<std::optional<Refusal>> start(CudaCalls* last);
+  // The same without waiting; mark_queued() must follow.
+  Status queue(CudaCalls* last);
+  // Ends a run that was queued, or failed while it was queued.
+  Status mark_queued();
+  const CudaEvent& queued() const { return queued_; }  // behind the last run that was queued; null: there was none
+  // Waits for all runs that were queued. A refusal is that of one of them, whichever.
+  Result<std::optional<Refusal>> wait();
 
  private:
   Status reserve(CudaBuffer& buffer, int64_t bytes);
@@ -116,6 +131,7 @@ class CudaRun {
   Result<std::optional<Refusal>> take_refusal();
   Status launch_all(const CudaCalls& calls, void* stream);
   Status launch_or_replay(CudaCalls* last);
+  Status copy_to(const CudaBuffer& to, const void* from, int64_t bytes);
   Status record(CudaCalls& calls);
 
   std::shared_ptr<const CudaProgram> program_;
@@ -125,6 +141,9 @@ class CudaRun {
   std::vector<size_t> refusing_;  // steps that read positions: each has a fault
   CudaCalls added_;
   CudaStream recording_;
+  void* stream_ = nullptr;  // of the run at hand
+  CudaEvent queued_;
+  bool is_pending_ = false;  // runs were queued and not waited for
 };
 
 }  // namespace qcg

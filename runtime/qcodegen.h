@@ -151,11 +151,23 @@ QCG_API void qcg_context_free(qcg_context* context);
  * device, and for any device memory given to a CPU program. An input whose value is a symbol's (qcg_symbol) must be in
  * host memory, else the run is QCG_ERROR_BAD_INPUT.
  *
- * `stream` is reserved for a later version and must be NULL. A value that the program looks up with,
- * such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the message names the tensor, the value and the
- * range, no other memory is accessed, and the outputs are undefined. */
+ * A value that the program looks up with, such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the
+ * message names the tensor, the value and the range, no other memory is accessed, and the outputs are undefined.
+ *
+ * `stream` is NULL, or a CUstream (cudaStream_t, hipStream_t) of device 0 for a CUDA (HIP) program. NULL: outputs are
+ * complete on return. A stream: the run starts after all work that is on the stream. If all outputs are on the device and
+ * the context does not profile, the run is queued: it returns at once, and outputs are complete when the stream has done
+ * its work. Page-locked inputs in host memory must not change before. If an output is in host memory, the run waits.
+ * Queued runs of a context or of a state are executed one after the other, on whatever streams. qcg_wait reports what
+ * fails in a queued run. The stream may end before that, but not while it is being captured. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
+
+/* Waits for the runs that the context has queued on streams. An error of one of them, such as a token id out of range, is
+ * returned here, or by the context's next run that is not queued, which then does not start. The message names the step
+ * but not the run. The outputs of all runs queued since the last wait are undefined then, and so are their states until
+ * qcg_state_reset. Returns at once if nothing is queued. qcg_context_free waits, too. */
+QCG_API qcg_status qcg_wait(qcg_context* context);
 
 /* A state holds the tensors that a program keeps between the runs of one sequence (KV caches, running sums). A context
  * has threads and a state has memory, so one context can serve many sequences:
@@ -167,7 +179,8 @@ QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int
  * Any thread may use a state, but only one run at a time. A call on a state that is being run or reset returns
  * QCG_ERROR_BAD_INPUT, and so does a run or a reset of a state that is being read. A run that fails before its first
  * step, for example because of a wrong tensor, does not change the state. A run that fails later leaves the state
- * undefined: then all calls except qcg_state_reset and qcg_state_free return QCG_ERROR_BAD_INPUT. */
+ * undefined: then all calls except qcg_state_reset and qcg_state_free return QCG_ERROR_BAD_INPUT. Calls on a state wait
+ * for the queued runs that use it, except qcg_state_tensor. */
 typedef struct qcg_state qcg_state;
 
 QCG_API int32_t qcg_n_states(const qcg_program* program); /* number of state tensors; 0 for NULL */

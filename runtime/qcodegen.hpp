@@ -251,6 +251,8 @@ class Context {
     run(state, inputs, outputs);
     return outputs;
   }
+  // Waits for runs that were queued on streams (qcg_wait).
+  void wait() { check(qcg_wait(handle_.get())); }
   // Runs a method of the program on this context's threads.
   void run(const Program& method, State& state, const std::vector<qcg_dltensor>& inputs,
            const std::vector<qcg_dltensor>& outputs, void* stream = nullptr) {

@@ -30,6 +30,8 @@ Result<std::unique_ptr<State>> State::create(std::shared_ptr<const Program> prog
   return state;
 }
 
+State::~State() { (void)wait(); }  // the memory must outlive the runs that use it
+
 bool State::on_device() const { return program_->image_->device != nullptr; }
 
 Status State::allocate(int64_t bytes) {
@@ -46,15 +48,23 @@ Status State::allocate(int64_t bytes) {
 // Fills all tensors with their initial values. Clearing first is cheap: a large block then takes no memory until it is
 // written.
 Status State::fill() {
-  defined_ = false;
+  defined_ = std::make_shared<std::atomic<bool>>(false);
   if (on_device()) QCG_CHECK(program_->image_->device->driver().clear(device_block_));
   block_.clear();
   const auto& states = program_->manifest().states;
   for (size_t i = 0; i < states.size(); ++i)
     if (states[i].initial && states[i].bytes > 0)
       QCG_CHECK(copy(data(static_cast<int>(i)), initial_data(*states[i].initial), states[i].bytes));
-  defined_ = true;
+  QCG_CHECK(finish_copies());
+  *defined_ = true;
   return {};
+}
+
+Status State::wait() const { return queued_ ? program_->image_->device->driver().wait_for(queued_) : Status(); }
+
+// Streams of the caller need not wait for the default stream, which copies.
+Status State::finish_copies() const {
+  return on_device() ? program_->image_->device->driver().synchronize(nullptr) : Status();
 }
 
 const std::byte* State::initial_data(int64_t offset) const {
@@ -70,22 +80,25 @@ Status State::copy(std::byte* to, const std::byte* from, int64_t bytes) const {
 
 Status State::reset() {
   QCG_TRY(hold, Hold::take(*this, true, "it cannot be reset"));
+  QCG_CHECK(wait());
   return fill();
 }
 
 Status State::check_defined() const {
-  if (defined_) return {};
+  if (*defined_) return {};
   return Error::bad_input("state", "is undefined: a run on it failed before its last step",
                           "reset it, or go on with a clone that was made before");
 }
 
 Result<std::unique_ptr<State>> State::clone() const {
   QCG_TRY(hold, Hold::take(*this, false, "it cannot be cloned"));
+  QCG_CHECK(wait());
   QCG_CHECK(check_defined());
   std::unique_ptr<State> out(new State(program_));
   const int64_t bytes = program_->manifest().state_bytes;
   QCG_CHECK(out->allocate(bytes));
   QCG_CHECK(copy(out->base(), base(), bytes));
+  QCG_CHECK(finish_copies());
   return out;
 }
 
@@ -115,6 +128,7 @@ Result<TensorView> State::tensor(std::string_view name) const {
 
 Status State::read(std::string_view name, void* to, int64_t bytes) const {
   QCG_TRY(hold, Hold::take(*this, false, "it cannot be read"));
+  QCG_CHECK(wait());
   QCG_CHECK(check_defined());
   QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
   if (on_device()) return program_->image_->device->driver().copy_out_at(to, data(index), static_cast<size_t>(bytes));
@@ -124,9 +138,13 @@ Status State::read(std::string_view name, void* to, int64_t bytes) const {
 
 Status State::write(std::string_view name, const void* from, int64_t bytes) {
   QCG_TRY(hold, Hold::take(*this, true, "it cannot be written"));
+  QCG_CHECK(wait());
   QCG_CHECK(check_defined());
   QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
-  if (on_device()) return program_->image_->device->driver().copy_in_at(data(index), from, static_cast<size_t>(bytes));
+  if (on_device()) {
+    QCG_CHECK(program_->image_->device->driver().copy_in_at(data(index), from, static_cast<size_t>(bytes)));
+    return finish_copies();
+  }
   if (bytes > 0) std::memcpy(data(index), from, static_cast<size_t>(bytes));
   return {};
 }

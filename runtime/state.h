@@ -8,7 +8,8 @@
 //   QCG_TRY(other, state->clone());                     // two sequences with one prefix
 //
 // Any thread may use a state, but only one call at a time, except that clones and reads may run at the same time. A run
-// that fails after its first step has begun leaves the state undefined: then all calls except reset() fail.
+// that fails after its first step has begun leaves the state undefined: then all calls except reset() fail. Calls wait for
+// runs that were queued on a stream of the caller, except tensor(), whose caller orders what it does with the address.
 #pragma once
 
 #include <atomic>
@@ -29,6 +30,7 @@ class State {
  public:
   // A state with the initial values. A program without state gets an empty one, so that callers treat all alike.
   static Result<std::unique_ptr<State>> create(std::shared_ptr<const Program> program);
+  ~State();
 
   // Restores the initial values in the same memory.
   Status reset();
@@ -62,6 +64,8 @@ class State {
   explicit State(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
   Status allocate(int64_t bytes);
   Status check_defined() const;
+  Status wait() const;  // for the runs that were queued on a stream
+  Status finish_copies() const;
   Status fill();
   // What is at `offset` of weights.bin, where the state is: on the host or on the device.
   const std::byte* initial_data(int64_t offset) const;
@@ -72,9 +76,12 @@ class State {
   std::byte* data(int index) const;
 
   std::shared_ptr<const Program> program_;
-  AlignedBuffer block_;                 // all tensors, as ProgramManifest::State::place says
-  CudaBuffer device_block_;             // the same on a device; then block_ is empty
-  bool defined_ = true;                 // false: a run has changed it and did not finish
+  AlignedBuffer block_;      // all tensors, as ProgramManifest::State::place says
+  CudaBuffer device_block_;  // the same on a device; then block_ is empty
+  // False: a run has changed it and did not finish. Contexts whose queued runs have changed it share this with it, until
+  // it gets its initial values again.
+  std::shared_ptr<std::atomic<bool>> defined_ = std::make_shared<std::atomic<bool>>(true);
+  CudaEvent queued_;                    // behind the last run that was queued; null: there was none
   mutable std::atomic<int> users_ = 0;  // the number of readers; -1: a writer
 };
 

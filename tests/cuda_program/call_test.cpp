@@ -9,8 +9,6 @@ using namespace qcg::test;
 
 namespace {
 
-const std::string kMlp = source_dir() + "/examples/llama_mlp_int8";
-
 // What is written to stderr as long as an object lives.
 class Stderr {
  public:

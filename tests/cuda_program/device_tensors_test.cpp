@@ -1,70 +1,8 @@
 // Tensors in the device's memory as inputs and outputs of a program, through the C API and the C++ header.
-#include "runtime/qcodegen.hpp"
-#include "tests/cuda_program/executed_device.h"
+#include "tests/cuda_program/device_tensor.h"
 
 using namespace qcg;
 using namespace qcg::test;
-
-namespace {
-
-const std::string kExample = source_dir() + "/examples/llama_mlp_int8";
-
-using Values = std::vector<std::byte>;
-
-// Memory of the device that a caller allocates, and a tensor in it.
-struct DeviceTensor {
-  std::vector<int64_t> shape, strides;
-  qcg_dltensor view = {};
-
-  // `bytes` become its memory; the tensor is dense, unless strides are given.
-  DeviceTensor(ExecutedDevice& device, qcg_dtype dtype, std::vector<int64_t> of, const Values& bytes,
-               std::vector<int64_t> steps = {})
-      : shape(std::move(of)), strides(std::move(steps)) {
-    const uint64_t address = device.allocate(bytes.size());
-    device.copy_in(address, bytes.data(), bytes.size());
-    view = {reinterpret_cast<void*>(address),           {2, 0}, static_cast<int32_t>(shape.size()), dtype, shape.data(),
-            strides.empty() ? nullptr : strides.data(), 0};
-  }
-  DeviceTensor(const DeviceTensor&) = delete;
-};
-
-qcg_dltensor on_host(qcg_dtype dtype, std::vector<int64_t>& shape, Values& bytes) {
-  return {bytes.data(), {1, 0}, static_cast<int32_t>(shape.size()), dtype, shape.data(), nullptr, 0};
-}
-
-Values bytes_at(ExecutedDevice& device, const qcg_dltensor& view, size_t bytes) {
-  Values out(bytes);
-  REQUIRE(device.copy_out(out.data(), reinterpret_cast<uint64_t>(view.data), bytes) == 0);
-  return out;
-}
-
-Values bytes_of(const Tensor& t) { return {t.bytes().begin(), t.bytes().end()}; }
-
-// What fails, and with what status.
-template <class Fn>
-std::pair<qcg_status, std::string> failure(Fn fn) {
-  try {
-    fn();
-  } catch (const qcodegen::Error& error) {
-    return {error.status(), error.what()};
-  }
-  return {QCG_OK, ""};
-}
-
-// The example with inputs and what eager torch gave.
-struct Mlp : ExecutedProgram {
-  Tensor x, y;
-
-  explicit Mlp(const Toolchain& tool, Isa isa = Isa::sm_80) : ExecutedProgram(tool, kExample, isa) {
-    const auto [inputs, expected] = read_example(kExample + "/m5");
-    x = inputs.tensors.begin()->second, y = expected.tensors.begin()->second;
-  }
-  void check_output(const Values& bytes) const {
-    compare(Tensor::from_bytes(y.dtype, y.shape, bytes), y, bounds_of(y.dtype));
-  }
-};
-
-}  // namespace
 
 TEST_CASE("tensors on the device are used in place, beside tensors of the host") {
   const auto tool = cuda_compiler();
@@ -251,31 +189,15 @@ TEST_CASE("a run with tensors on the device copies no state, refuses the state's
   const qcodegen::Program program(executed.path);
   qcodegen::Context context(program, 1);
   qcodegen::State state(program);
-  const Example example = read_example(folder + "/t0");
-  std::deque<DeviceTensor> tensors;
-  std::vector<qcg_dltensor> in, out;
-  for (int i = 0; i < program.n_inputs(); ++i) {
-    const Tensor& t = example.inputs.tensors.at(program.input(i).name);
-    in.push_back(tensors.emplace_back(device, program.input(i).dtype, t.shape, bytes_of(t.contiguous())).view);
-  }
-  for (int i = 0; i < program.n_outputs(); ++i) {
-    const Tensor& t = example.expected.tensors.at(program.output(i).name);
-    out.push_back(tensors.emplace_back(device, program.output(i).dtype, t.shape, Values(t.bytes().size())).view);
-  }
-  const auto check_outputs = [&] {
-    for (size_t i = 0; i < out.size(); ++i) {
-      const Tensor& want = example.expected.tensors.at(program.output(static_cast<int>(i)).name);
-      compare(Tensor::from_bytes(want.dtype, want.shape, bytes_at(device, out[i], want.bytes().size())), want,
-              bounds_of(want.dtype));
-    }
-  };
-  context.run(state, in, out), check_outputs();
+  DeviceExample example(device, program, folder + "/t0");
+  std::vector<qcg_dltensor>&in = example.in, &out = example.out;
+  context.run(state, in, out), example.check_outputs();
   state.reset();
   device.copied_in = device.copied_out = 0;
   context.run(state, in, out);
   CHECK(device.copied_in == 0);
   CHECK(device.copied_out <= 8 * 8);  // faults
-  check_outputs();
+  example.check_outputs();
   state.reset();
   const auto at = static_cast<size_t>(program.input_index("at"));
   std::vector<int64_t> positions = {1, 8};

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 
 #include "cache/toolchain/compile.h"
 #include "codegen/build/build.h"
@@ -32,6 +33,8 @@ struct Module {
   std::optional<ptx::LoadedKernel> kernel;
 };
 
+inline const std::string kMlp = source_dir() + "/examples/llama_mlp_int8";
+
 constexpr size_t kVariables = 256;  // of a module come before all allocations
 
 class ExecutedDevice : public FakeDriver {
@@ -47,6 +50,7 @@ class ExecutedDevice : public FakeDriver {
   int launches = 0;
   std::vector<size_t> allocated;         // bytes of each block
   size_t copied_in = 0, copied_out = 0;  // bytes between host and device
+  std::set<void*> queues;                // the streams that work waits in
 
   // Before the stand-in is opened: NVRTC, too, looks for a driver.
   void add_program(const std::string& dir) {
@@ -87,6 +91,7 @@ class ExecutedDevice : public FakeDriver {
     --failures;
     return 999;
   }
+  bool is_queue(void* stream) override { return queues.contains(stream); }
   int capability() override { return isa_ == Isa::sm_90a ? 90 : 80; }
   void* load(const void* image) override {
     for (Module& m : modules_)

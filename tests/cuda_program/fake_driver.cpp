@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
 #include <vector>
 
 namespace {
@@ -17,6 +20,42 @@ struct Launch {
 };
 using Recording = std::vector<Launch>;
 Recording* g_recording = nullptr;
+
+int launch(const Launch& l) {
+  return g_driver->launch(l.function, {l.grid[0], l.grid[1], l.grid[2]}, l.threads, l.shared, l.parameter.data());
+}
+
+// The work of a stream that is_queue(): nothing of it is done before someone waits for it, directly or by an event.
+struct Queue {
+  std::deque<std::function<int()>> work;
+  size_t done = 0;
+};
+std::map<void*, Queue> g_queues;
+
+struct Event {
+  Clock::time_point at;
+  void* stream = nullptr;
+  size_t behind = 0;  // so much of the stream's work
+};
+
+int do_work(void* stream, size_t until) {
+  Queue& queue = g_queues[stream];
+  int code = 0;
+  while (code == 0 && queue.done < until && !queue.work.empty()) {
+    const auto next = std::move(queue.work.front());
+    queue.work.pop_front(), ++queue.done;
+    code = next();
+  }
+  return code;
+}
+int do_all(void* stream) { return do_work(stream, SIZE_MAX); }
+
+// Now, or when the stream has done what it has.
+int put(void* stream, std::function<int()> work) {
+  if (!g_driver->is_queue(stream)) return work();
+  g_queues[stream].work.push_back(std::move(work));
+  return 0;
+}
 }  // namespace
 
 #define QCG_BEGIN \
@@ -90,6 +129,13 @@ int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
   QCG_BEGIN;
   return g_driver->copy_in(to, from, bytes);
 }
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  QCG_BEGIN;
+  const auto* const begin = static_cast<const unsigned char*>(from);
+  return put(stream, [to, staged = std::vector<unsigned char>(begin, begin + bytes)] {
+    return g_driver->copy_in(to, staged.data(), staged.size());
+  });
+}
 int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
   QCG_BEGIN;
   return g_driver->copy_out(to, from, bytes);
@@ -106,12 +152,13 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void* stream, void** parameters, void**) {
   QCG_BEGIN;
   g_driver->on_stream(stream);
-  if (g_recording) {
-    const auto* bytes = static_cast<const unsigned char*>(parameters[0]);
-    g_recording->push_back({function, {gx, gy, gz}, bx, shared, {bytes, bytes + g_driver->parameter_bytes(function)}});
-    return 0;
-  }
-  return g_driver->launch(function, {gx, gy, gz}, bx, shared, parameters[0]);
+  if (!g_recording && !g_driver->is_queue(stream))
+    return g_driver->launch(function, {gx, gy, gz}, bx, shared, parameters[0]);
+  const auto* bytes = static_cast<const unsigned char*>(parameters[0]);
+  Launch kept = {function, {gx, gy, gz}, bx, shared, {bytes, bytes + g_driver->parameter_bytes(function)}};
+  if (!g_recording) return put(stream, [kept = std::move(kept)] { return launch(kept); });
+  g_recording->push_back(std::move(kept));
+  return 0;
 }
 
 // Launches while a stream is captured are kept, and made at each launch of the graph.
@@ -124,7 +171,11 @@ int cuStreamDestroy_v2(void* stream) { return delete static_cast<int*>(stream), 
 int cuStreamSynchronize(void* stream) {
   QCG_BEGIN;
   g_driver->synchronize(stream);
-  return 0;
+  return do_all(stream);
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  QCG_BEGIN;
+  return put(stream, [e = *static_cast<Event*>(event)] { return do_work(e.stream, e.behind); });
 }
 int cuStreamBeginCapture_v2(void*, int) {
   QCG_BEGIN;
@@ -146,33 +197,33 @@ int cuGraphExecDestroy(void* executable) { return delete static_cast<Recording*>
 int cuGraphLaunch(void* executable, void* stream) {
   QCG_BEGIN;
   g_driver->on_stream(stream);
-  for (const Launch& l : *static_cast<Recording*>(executable))
-    if (const int code =
-            g_driver->launch(l.function, {l.grid[0], l.grid[1], l.grid[2]}, l.threads, l.shared, l.parameter.data()))
-      return code;
-  return 0;
+  return put(stream, [launches = *static_cast<Recording*>(executable)] {
+    for (const Launch& l : launches)
+      if (const int code = launch(l)) return code;
+    return 0;
+  });
 }
 // Events have the time of the host.
 int cuEventCreate(void** event, unsigned) {
   QCG_BEGIN;
-  *event = new Clock::time_point;
+  *event = new Event;
   return 0;
 }
-int cuEventDestroy_v2(void* event) { return delete static_cast<Clock::time_point*>(event), 0; }
-int cuEventRecord(void* event, void*) {
+int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), 0; }
+int cuEventRecord(void* event, void* stream) {
   QCG_BEGIN;
-  *static_cast<Clock::time_point*>(event) = Clock::now();
+  const Queue& queue = g_queues[stream];
+  *static_cast<Event*>(event) = {Clock::now(), stream, queue.done + queue.work.size()};
   return 0;
 }
-int cuEventSynchronize(void*) {
+int cuEventSynchronize(void* event) {
   QCG_BEGIN;
-  return 0;
+  const Event e = *static_cast<Event*>(event);
+  return do_work(e.stream, e.behind);
 }
 int cuEventElapsedTime(float* ms, void* from, void* to) {
   QCG_BEGIN;
-  *ms = std::chrono::duration<float, std::milli>(*static_cast<Clock::time_point*>(to) -
-                                                 *static_cast<Clock::time_point*>(from))
-            .count();
+  *ms = std::chrono::duration<float, std::milli>(static_cast<Event*>(to)->at - static_cast<Event*>(from)->at).count();
   return 0;
 }
 int cuGetErrorString(int, const char** text) {

@@ -23,9 +23,10 @@ class FakeDriver {
   virtual void free(uint64_t address) = 0;
   virtual int copy_in(uint64_t to, const void* from, size_t bytes) = 0;
   virtual int copy_out(void* to, uint64_t from, size_t bytes) = 0;
+  virtual bool is_queue(void*) { return false; }       // a stream whose work is done when someone waits for it
   virtual void on_stream(void*) {}                     // of the launch or the graph that follows
   virtual void synchronize(void*) {}                   // a stream
-  virtual size_t parameter_bytes(void*) { return 0; }  // of a function whose launches are recorded
+  virtual size_t parameter_bytes(void*) { return 0; }  // of a function whose launches are recorded or queued
   // Of programs with state alone.
   virtual int copy_within(uint64_t, uint64_t, size_t) { return 999; }
   virtual int set(uint64_t, uint8_t, size_t) { return 999; }

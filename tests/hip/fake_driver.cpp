@@ -14,6 +14,7 @@
 #define cuMemAlloc_v2 hipMalloc
 #define cuMemFree_v2 hipFree
 #define cuMemcpyHtoD_v2 hipMemcpyHtoD
+#define cuMemcpyHtoDAsync_v2 hipMemcpyHtoDAsync
 #define cuMemcpyDtoH_v2 hipMemcpyDtoH
 #define cuMemcpyDtoD_v2 hipMemcpyDtoD
 #define cuMemsetD8_v2 hipMemsetD8
@@ -21,6 +22,7 @@
 #define cuStreamCreate hipStreamCreateWithFlags
 #define cuStreamDestroy_v2 hipStreamDestroy
 #define cuStreamSynchronize hipStreamSynchronize
+#define cuStreamWaitEvent hipStreamWaitEvent
 #define cuStreamBeginCapture_v2 hipStreamBeginCapture
 #define cuStreamEndCapture hipStreamEndCapture
 #define cuGraphInstantiateWithFlags hipGraphInstantiateWithFlags

@@ -167,7 +167,9 @@ TEST_CASE("C: mistakes are codes with a message") {
   int stream = 0;
   CHECK(qcg_run(nullptr, inputs, 1, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_run(loaded.context, inputs, 1, outputs, 3, &stream) == QCG_ERROR_UNSUPPORTED);
-  CHECK(says("stream"));
+  CHECK(says("stream: is not NULL, but the program runs on the CPU"));
+  CHECK(qcg_wait(nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_wait(loaded.context) == QCG_OK);
   CHECK(qcg_run(loaded.context, nullptr, 1, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_run(loaded.context, inputs, -1, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_run(loaded.context, inputs, 1, outputs, 2, nullptr) == QCG_ERROR_BAD_INPUT);
