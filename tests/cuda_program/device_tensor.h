@@ -61,6 +61,26 @@ struct Mlp : ExecutedProgram {
   }
 };
 
+// The same with a context, the input on the device and memory for the output there.
+struct LoadedMlp : Mlp {
+  qcodegen::Program program;
+  std::unique_ptr<qcodegen::Context> context;
+  qcg_dtype dtype;
+  size_t y_bytes;
+  DeviceTensor device_x, device_y;
+
+  explicit LoadedMlp(const Toolchain& tool)
+      : Mlp(tool),
+        program(path),
+        context(std::make_unique<qcodegen::Context>(program, 1)),
+        dtype(program.input(0).dtype),
+        y_bytes(bytes_of(y).size()),
+        device_x(device, dtype, x.shape, bytes_of(x)),
+        device_y(device, dtype, y.shape, Values(y_bytes)) {}
+  void run(void* stream) { context->run({device_x.view}, {device_y.view}, stream); }
+  Values output() { return bytes_at(device, device_y.view, y_bytes); }
+};
+
 // Inputs of a run and memory for its outputs, all on the device, and what eager torch gave.
 struct DeviceExample {
   ExecutedDevice& device;

@@ -46,79 +46,69 @@ const std::string kPositionSteps = source_dir() + "/tests/cli/state_models/posit
 TEST_CASE("a run on a stream returns before its steps, launched or replayed; with an output on the host it waits") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  Mlp mlp(*tool);
+  LoadedMlp mlp(*tool);
   ExecutedDevice& device = mlp.device;
-  const qcodegen::Program program(mlp.path);
-  qcodegen::Context context(program, 1);
   CallerStream stream(device);
-  const qcg_dtype dtype = program.input(0).dtype;
-  const Values room(bytes_of(mlp.y).size());
-  const DeviceTensor x(device, dtype, mlp.x.shape, bytes_of(mlp.x)), y(device, dtype, mlp.y.shape, room);
   std::vector<int64_t> x_shape = mlp.x.shape, y_shape = mlp.y.shape;
+  const Values room(mlp.y_bytes);
   Values x_host = bytes_of(mlp.x), y_host = room;
   for (int run = 0; run < 3; ++run) {
     INFO(run);
-    clear(device, y.view, room.size());
+    clear(device, mlp.device_y.view, mlp.y_bytes);
     device.seen.clear(), device.launches = 0;
-    context.run({x.view}, {y.view}, stream.get());
+    mlp.run(stream.get());
     CHECK(device.launches == 0);
     CHECK(device.seen["cuStreamSynchronize"] + device.seen["cuEventSynchronize"] == 0);
     CHECK(device.seen["cuGraphLaunch"] == (run == 0 ? 0 : 1));
-    CHECK(bytes_at(device, y.view, room.size()) == room);
+    CHECK(mlp.output() == room);
     REQUIRE(stream.wait().ok());
-    mlp.check_output(bytes_at(device, y.view, room.size()));
+    mlp.check_output(mlp.output());
   }
   // An input on the host is read before the run returns, and goes to the device when it is its turn.
-  const DeviceTensor other(device, dtype, mlp.y.shape, room);
-  context.run({on_host(dtype, x_shape, x_host)}, {y.view}, stream.get());
+  const DeviceTensor other(device, mlp.dtype, y_shape, room);
+  mlp.context->run({on_host(mlp.dtype, x_shape, x_host)}, {mlp.device_y.view}, stream.get());
   std::ranges::fill(x_host, std::byte{0});
-  context.run({on_host(dtype, x_shape, x_host)}, {other.view}, stream.get());
-  context.wait();
-  mlp.check_output(bytes_at(device, y.view, room.size()));
-  context.run({x.view}, {on_host(dtype, y_shape, y_host)}, stream.get());
+  mlp.context->run({on_host(mlp.dtype, x_shape, x_host)}, {other.view}, stream.get());
+  mlp.context->wait();
+  mlp.check_output(mlp.output());
+  mlp.context->run({mlp.device_x.view}, {on_host(mlp.dtype, y_shape, y_host)}, stream.get());
   mlp.check_output(y_host);
 }
 
 TEST_CASE("runs of a context follow each other on whatever streams, and keep what queued ones need") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  Mlp mlp(*tool);
+  LoadedMlp mlp(*tool);
   ExecutedDevice& device = mlp.device;
-  const qcodegen::Program program(mlp.path);
-  auto context = std::make_unique<qcodegen::Context>(program, 1);
   CallerStream one(device), two(device);
-  const qcg_dtype dtype = program.input(0).dtype;
-  const DeviceTensor x(device, dtype, mlp.x.shape, bytes_of(mlp.x)),
-      y(device, dtype, mlp.y.shape, Values(bytes_of(mlp.y).size()));
   // More rows than the run before it: temporaries move.
   constexpr int64_t kTimes = 8;
   Values rows;
   for (int64_t i = 0; i < kTimes; ++i) rows.insert(rows.end(), mlp.x.bytes().begin(), mlp.x.bytes().end());
   std::vector<int64_t> many = mlp.x.shape, results = mlp.y.shape;
   many[0] *= kTimes, results[0] *= kTimes;
-  const size_t part = bytes_of(mlp.y).size();
-  const DeviceTensor xs(device, dtype, many, rows), ys(device, dtype, results, Values(kTimes * part));
+  const DeviceTensor xs(device, mlp.dtype, many, rows), ys(device, mlp.dtype, results, Values(kTimes * mlp.y_bytes));
+  const auto run_many = [&](void* stream) { mlp.context->run({xs.view}, {ys.view}, stream); };
   const auto check_many = [&] {
-    const Values all = bytes_at(device, ys.view, kTimes * part);
-    for (size_t i = 0; i < kTimes; ++i)
-      mlp.check_output(
-          {all.begin() + static_cast<ptrdiff_t>(i * part), all.begin() + static_cast<ptrdiff_t>((i + 1) * part)});
+    const Values all = bytes_at(device, ys.view, kTimes * mlp.y_bytes);
+    for (auto begin = all.begin(); begin != all.end(); begin += static_cast<ptrdiff_t>(mlp.y_bytes))
+      mlp.check_output({begin, begin + static_cast<ptrdiff_t>(mlp.y_bytes)});
   };
-  context->run({x.view}, {y.view}, one.get());
-  context->run({xs.view}, {ys.view}, two.get());
+  mlp.run(one.get());
+  run_many(two.get());
   REQUIRE_MESSAGE(two.wait().ok(), device.fault);
   check_many();
-  mlp.check_output(bytes_at(device, y.view, part));
+  mlp.check_output(mlp.output());
 
   // A run that is not queued comes after those that are.
   const int before = device.launches;
-  context->run({x.view}, {y.view}, one.get());
-  context->run({xs.view}, {ys.view});
+  mlp.run(one.get());
+  run_many(nullptr);
   CHECK(device.launches == before + 4);
 
-  clear(device, ys.view, kTimes * part);
-  context->run({xs.view}, {ys.view}, one.get());
-  context.reset();
+  clear(device, ys.view, kTimes * mlp.y_bytes);
+  run_many(one.get());
+  mlp.context.reset();
   CHECK_MESSAGE(one.wait().ok(), device.fault);
   check_many();
 }
@@ -224,17 +214,11 @@ TEST_CASE("what a queued run refuses is an error of the next wait, and its state
 TEST_CASE("a device that fails in a queued run is an error of the wait") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  Mlp mlp(*tool);
-  ExecutedDevice& device = mlp.device;
-  const qcodegen::Program program(mlp.path);
-  qcodegen::Context context(program, 1);
-  CallerStream stream(device);
-  const qcg_dtype dtype = program.input(0).dtype;
-  const DeviceTensor x(device, dtype, mlp.x.shape, bytes_of(mlp.x));
-  DeviceTensor y(device, dtype, mlp.y.shape, Values(bytes_of(mlp.y).size()));
-  context.run({x.view}, {y.view}, stream.get());
-  device.free(reinterpret_cast<uint64_t>(y.view.data));  // before the steps write it
-  const auto [code, text] = failure([&] { context.wait(); });
+  LoadedMlp mlp(*tool);
+  CallerStream stream(mlp.device);
+  mlp.run(stream.get());
+  mlp.device.free(reinterpret_cast<uint64_t>(mlp.device_y.view.data));  // before the steps write it
+  const auto [code, text] = failure([&] { mlp.context->wait(); });
   CHECK(code == QCG_ERROR_IO);
   CHECK_MESSAGE(text.find("running kernels: the executor's error") != std::string::npos, text);
 }
