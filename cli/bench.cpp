@@ -339,7 +339,8 @@ nlohmann::json ceilings_json(const Ceilings& c) {
 }
 
 std::string describe_ceilings(const Ceilings& c) {
-  return fmt::format("ceilings on {}: read {} · f32 {} · bf16 {} · int8 {}", count_of(c.threads, "thread"),
+  return fmt::format("ceilings {}: read {} · f32 {} · bf16 {} · int8 {}",
+                     isa_info(c.isa).device == Device::cpu ? "on " + count_of(c.threads, "thread") : "of the device",
                      format_rate(c.read_gbps), format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16),
                      format_flops(c.peak_gops_int8));
 }

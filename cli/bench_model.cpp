@@ -2,7 +2,7 @@
 //
 // A decoder takes the prompt at once and then token by token, on one state. Any other program runs at the sizes given.
 // Its floor is what no program is faster than: reading the weights and the live state once, or multiplying its linears.
-// --trace writes the runs that are profiled.
+// --trace writes the runs that are profiled. Runs of a program on a device copy their inputs and outputs, as `run` does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "codegen/program/sequence.h"
 #include "codegen/trial/ceilings.h"
 #include "codegen/trial/timing.h"
+#include "codegen/tune/device_trial.h"
 #include "runtime/kernel_runner.h"
 
 namespace qcg {
@@ -60,7 +61,7 @@ class ModelBench {
   Status run() {
     QCG_CHECK(load());
     progress_.show("measure this machine");
-    ceilings_ = measure_ceilings(plan_.target.isa, loaded_.context->threads());
+    if (plan_.target.device == Device::cpu) ceilings_ = measure_ceilings(plan_.target.isa, loaded_.context->threads());
     QCG_TRY(sequence, Sequence::find(*loaded_.program, graph_, {flags_.sizes, flags_.positions}));
     sequence_ = std::make_unique<Sequence>(std::move(sequence));
     QCG_CHECK(choose_phases());
@@ -69,7 +70,7 @@ class ModelBench {
     QCG_CHECK(profile_all());
     if (trace_) QCG_CHECK(write_trace());
     for (Phase& phase : phases_) set_floor(phase);
-    measure_fork_join();
+    if (plan_.target.device == Device::cpu) measure_fork_join();
     progress_.clear();
     return {};
   }
@@ -82,12 +83,12 @@ class ModelBench {
     progress_.show("load " + flags_.program());
     QCG_TRY(manifest, read_manifest_of(flags_.program(), flags_.target));
     QCG_TRY(options, read_origin(flags_.program(), flags_.graph, flags_.weights, manifest.target, flags_.method));
+    QCG_TRY(target, parse_target(manifest.target));
+    // Before the program opens the driver: a process that asks the device is a fork, in which no driver works.
+    if (target.device != Device::cpu) ceilings_ = ceilings_of(target, 1);
     QCG_TRY(loaded, load_program(flags_.program(), flags_.threads.empty() ? 0 : flags_.threads[0], manifest.target));
     QCG_CHECK(choose_method(loaded, flags_.method));
     loaded_ = std::move(loaded);
-    if (loaded_.program->manifest().on_device())
-      return Error::unsupported(flags_.program(), "was compiled for a device, whose ceilings are not known",
-                                "`qcodegen run PROGRAM --repeat N` times it");
     QCG_TRY(model, FileModel(options).read());
     PassCheckpoint none;
     QCG_TRY(explanation, explain_model(model, options, none));
@@ -287,7 +288,7 @@ class ModelBench {
   std::unique_ptr<Sequence> sequence_;
   std::unique_ptr<State> state_;
   std::vector<Phase> phases_;
-  double fork_join_us_ = 0;
+  double fork_join_us_ = 0;  // 0: not measured, on a device
   std::optional<ChromeTrace> trace_;
 };
 
@@ -323,7 +324,8 @@ void ModelBench::print() const {
          plan_.steps.size() * phase.calls(),
          phase.median_s() * 1e6 / static_cast<double>(std::max<size_t>(1, plan_.steps.size() * phase.calls())),
          phase.between_us);
-  show("a step that does nothing takes {:.2f} µs on {}\n", fork_join_us_, count_of(ceilings_.threads, "thread"));
+  if (plan_.target.device == Device::cpu)
+    show("a step that does nothing takes {:.2f} µs on {}\n", fork_join_us_, count_of(ceilings_.threads, "thread"));
 }
 
 nlohmann::json ModelBench::json() const {
