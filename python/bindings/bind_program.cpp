@@ -136,7 +136,12 @@ constexpr const char* kCallDoc =
     "Runs the program. Inputs are given by position or by name: numpy arrays, torch tensors or anything else with\n"
     "__dlpack__, in host memory, of the dtypes and shapes of `inputs`. They are read in place.\n"
     "Returns the output, or a tuple of several: arrays of numpy, or tensors of the framework that the inputs are of.\n"
-    "`out`, a writable tensor or a list of them, is written to instead and returned.";
+    "`out`, a writable tensor or a list of them, is written to instead and returned.\n"
+    "A program for a device takes tensors there, too. Torch's are used on its current stream: if that is not the "
+    "default\n"
+    "stream, a call whose outputs are on the device does not wait, and wait() raises what fails in it.";
+
+constexpr const char* kWaitDoc = "Waits for calls that were queued on a stream. Raises the error of one that failed.";
 
 void bind_infos(nb::module_& m) {
   nb::class_<TensorInfo>(m, "TensorInfo", "A tensor that a program takes, gives or keeps.")
@@ -204,6 +209,7 @@ void bind_context(nb::module_& m) {
           nb::sig("def methods(self) -> dict[str, Method]"), "The methods by name, on this context.")
       .def_prop_ro("state", [](const SessionPtr& self) { return States{self}; })
       .def("reset", &Session::reset, "Sets the state to its initial values.")
+      .def("wait", &Session::wait, kWaitDoc)
       .def("clone", &Session::clone,
            "A context with a copy of the state and the same threads: two sequences with one beginning. Calls of the "
            "two\n"
@@ -253,6 +259,8 @@ void bind_program(nb::module_& m) {
           "state", [](PyProgram& self) { return States{self.session()}; }, "The state of the program's own calls.")
       .def(
           "reset", [](PyProgram& self) { self.session()->reset(); }, "Sets that state to its initial values.")
+      .def(
+          "wait", [](PyProgram& self) { self.session()->wait(); }, kWaitDoc)
       .def_prop_ro("threads", [](PyProgram& self) { return self.session()->threads(); })
       .def_prop_ro("path", [](const PyProgram& self) { return self.loaded().path; })
       .def_prop_ro("target", [](const PyProgram& self) { return self.manifest().target; })

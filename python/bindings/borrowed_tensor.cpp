@@ -15,7 +15,6 @@ namespace qcg::python {
 
 namespace {
 
-constexpr int32_t kCpu = 1, kCudaHost = 3;
 constexpr const char* kTensorKinds = "give a numpy array, a torch tensor or another object that has __dlpack__";
 
 // The exchange API of a type; null if it has none. Types are few: each is looked up once and kept.
@@ -64,7 +63,8 @@ std::optional<DType> dtype_of_ml_dtypes(nb::handle object) {
 
 }  // namespace
 
-BorrowedTensor::BorrowedTensor(nb::handle object, const std::string& where, Access access) {
+BorrowedTensor::BorrowedTensor(nb::handle object, const std::string& where, Access access, DeviceType program)
+    : program_(program) {
   if (borrow_by_exchange(object.ptr(), where) || borrow_buffer(object.ptr(), where, access) ||
       borrow_ml_dtypes(object, where, access) || borrow_dlpack(object, where, access))
     return;
@@ -85,9 +85,11 @@ void BorrowedTensor::set_axes(size_t rank, const std::string& where) {
 }
 
 void BorrowedTensor::describe(const qcg_dltensor& tensor, const std::string& where) {
-  if (tensor.device.device_type != kCpu && tensor.device.device_type != kCudaHost)
-    raise(Error::unsupported(where, "is on DLPack device type " + std::to_string(tensor.device.device_type),
-                             "only host memory is taken: copy the tensor to the CPU"));
+  const int32_t kind = tensor.device.device_type;
+  if (program_ == kDLCPU && kind != kDLCPU && kind != kDLCUDAHost && kind != kDLROCMHost)
+    raise(Error::unsupported(where, "is on DLPack device type " + std::to_string(kind),
+                             "only host memory is taken here: copy the tensor to the CPU"));
+  view_.on_device = value_of(is_on_device(where, kind, tensor.device.device_id, program_));
   const auto row = std::ranges::find_if(kDTypes, [&](const DTypeInfo& info) {
     return info.dlpack_code == tensor.dtype.code && info.bytes * 8 == tensor.dtype.bits && tensor.dtype.lanes == 1;
   });
@@ -115,6 +117,9 @@ bool BorrowedTensor::borrow_by_exchange(PyObject* object, const std::string& whe
   qcg_dltensor tensor;
   if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) throw nb::python_error();
   describe(tensor, where);
+  if (view_.on_device && api->current_work_stream != nullptr &&
+      api->current_work_stream(tensor.device.device_type, tensor.device.device_id, &stream_) != 0)
+    throw nb::python_error();
   return true;
 }
 
@@ -155,6 +160,7 @@ bool BorrowedTensor::borrow_ml_dtypes(nb::handle object, const std::string& wher
 bool BorrowedTensor::borrow_dlpack(nb::handle object, const std::string& where, Access access) {
   const nb::object method = nb::getattr(object, "__dlpack__", nb::none());
   if (method.is_none()) return false;
+  // Without an argument `stream`, a tensor on a device is ready for the default stream.
   try {
     owner_ = method(nb::arg("max_version") = nb::make_tuple(1, 1));
   } catch (nb::python_error& error) {

@@ -23,14 +23,16 @@ class BorrowedTensor {
  public:
   enum class Access { read, write };
 
-  // Throws qcodegen.Error where the object is no tensor in host memory, or one that cannot be written to. `where` names it
-  // in errors. Needs the GIL, as the destructor does.
-  BorrowedTensor(nanobind::handle object, const std::string& where, Access access);
+  // Throws qcodegen.Error where the object is no tensor, one that cannot be written to, or one in memory that neither the
+  // host nor the kernels of `program` use. `where` names it in errors. Needs the GIL, as the destructor does.
+  BorrowedTensor(nanobind::handle object, const std::string& where, Access access, DeviceType program = kDLCPU);
   ~BorrowedTensor();
   BorrowedTensor(const BorrowedTensor&) = delete;
   BorrowedTensor& operator=(const BorrowedTensor&) = delete;
 
   const TensorView& view() const { return view_; }
+  // Of a tensor on a device: the stream behind whose work its elements are there; null: the default stream.
+  void* stream() const { return stream_; }
   // Bits of an 8 or 16 bit float in an unsigned dtype of numpy, which has no such float itself.
   void accept_bits(DType wanted);
 
@@ -43,6 +45,8 @@ class BorrowedTensor {
   void set_axes(size_t rank, const std::string& where);
 
   TensorView view_;
+  DeviceType program_;
+  void* stream_ = nullptr;
   std::array<int64_t, kMaxAxes> shape_, strides_;
   Py_buffer buffer_ = {};
   nanobind::object owner_;  // what holds the memory, where it is not the object itself

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "python/bindings/errors.h"
 #include "runtime/tensor_view.h"
 
 namespace nb = nanobind;
@@ -78,6 +79,7 @@ const Framework& Framework::of_module(std::string_view root) {
   const bool torch = root == "torch";
   const nb::object module = nb::module_::import_(torch ? "torch" : "numpy");
   made.empty_ = module.attr("empty");
+  made.is_torch_ = torch;
   for (const DTypeInfo& row : kDTypes)
     made.dtypes_[static_cast<size_t>(row.dtype)] =
         torch ? nb::getattr(module, std::string(array_dtype_name(row.dtype)).c_str(), nb::none())
@@ -95,7 +97,13 @@ const Framework& Framework::of_module(std::string_view root) {
   return known.emplace(root, std::move(made)).first->second;
 }
 
-nb::object Framework::allocate(DType dtype, std::span<const int64_t> shape) const {
+nb::object Framework::allocate(DType dtype, std::span<const int64_t> shape, bool on_device) const {
+  if (on_device && !is_torch_)
+    raise({ErrorCode::Usage, "out", "is not given, and inputs are on a device",
+           "give tensors to write to: outputs on a device are made of torch alone"});
+  if (on_device)  // also AMD's device has this name in torch
+    return empty_(to_tuple(shape), nb::arg("dtype") = dtypes_[static_cast<size_t>(dtype)],
+                  nb::arg("device") = "cuda:0");
   static PyObject* const names = PyTuple_Pack(1, PyUnicode_InternFromString("dtype"));
   const nb::tuple size = to_tuple(shape);
   PyObject* const arguments[] = {size.ptr(), dtypes_[static_cast<size_t>(dtype)].ptr()};

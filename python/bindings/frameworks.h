@@ -22,8 +22,9 @@ std::string_view array_dtype_name(DType dtype);
 
 class Framework {
  public:
-  // A new tensor whose elements have no value yet. Needs the GIL.
-  nanobind::object allocate(DType dtype, std::span<const int64_t> shape) const;
+  // A new tensor whose elements have no value yet, in host memory or on the first device. Needs the GIL. Throws
+  // qcodegen.Error: the framework makes no tensors on a device here.
+  nanobind::object allocate(DType dtype, std::span<const int64_t> shape, bool on_device = false) const;
   // The array as one of this framework, sharing its memory where the framework can.
   nanobind::object adopt(nanobind::object array) const;
 
@@ -33,6 +34,7 @@ class Framework {
  private:
   nanobind::object empty_;  // torch.empty, numpy.empty
   std::array<nanobind::object, kDTypes.size()> dtypes_;
+  bool is_torch_ = false;
   nanobind::object from_dlpack_;  // of a framework that is neither
 };
 

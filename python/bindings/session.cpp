@@ -1,5 +1,6 @@
 #include "python/bindings/session.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -51,16 +52,35 @@ std::vector<nb::handle> order_inputs(const Tensors& wanted, const nb::args& inpu
 
 class Borrowed {
  public:
+  explicit Borrowed(DeviceType program) : program_(program) {}
   void add(nb::handle object, const std::string& where, BorrowedTensor::Access access, DType dtype) {
-    tensors_.emplace_back(object, where, access).accept_bits(dtype);
+    tensors_.emplace_back(object, where, access, program_).accept_bits(dtype);
     views_.push_back(tensors_.back().view());
   }
   std::span<const TensorView> views() const { return views_; }
+  bool any_on_device() const { return std::ranges::any_of(views_, &TensorView::on_device); }
+  // Adds the streams of tensors on a device.
+  void list_streams(std::vector<void*>& streams) const {
+    for (const BorrowedTensor& tensor : tensors_)
+      if (tensor.view().on_device) streams.push_back(tensor.stream());
+  }
 
  private:
+  DeviceType program_;
   std::deque<BorrowedTensor> tensors_;  // views point into them
   std::vector<TensorView> views_;
 };
+
+// The stream of a call: that of all its tensors on the device.
+void* stream_of(const Borrowed& in, const Borrowed& out) {
+  std::vector<void*> streams;
+  in.list_streams(streams), out.list_streams(streams);
+  if (streams.empty()) return nullptr;
+  if (std::ranges::count(streams, streams[0]) != std::ssize(streams))
+    raise({ErrorCode::Usage, "tensors", "are on the device, but ready on different streams",
+           "give tensors of one framework, or make the default stream its current one"});
+  return streams[0];
+}
 
 // The outputs of `out=`: one tensor, or a sequence of as many as the program has.
 std::vector<nb::object> given_outputs(nb::handle out, const Tensors& wanted) {
@@ -132,14 +152,26 @@ std::shared_ptr<Session> Session::clone() const {
 }
 
 Status Session::run(const std::shared_ptr<const Program>& method, std::span<const TensorView> inputs,
-                    std::span<const TensorView> outputs) {
+                    std::span<const TensorView> outputs, void* stream) {
   const std::lock_guard lock(shared_->turn);
   auto& context = contexts_[method.get()];
   if (!context) {
     QCG_TRY(made, Context::create(method, {.pool = shared_->pool}));
     context = std::move(made);
   }
-  return state_ ? context->run(*state_, inputs, outputs) : context->run(inputs, outputs);
+  return state_ ? context->run(*state_, inputs, outputs, stream) : context->run(inputs, outputs, stream);
+}
+
+void Session::wait() {
+  const auto wait_for_all = [&]() -> Status {
+    const nb::gil_scoped_release released;
+    const std::lock_guard lock(shared_->turn);
+    Status status;
+    for (const auto& [method, context] : contexts_)
+      if (const Status waited = context->wait(); status.ok()) status = waited;
+    return status;
+  };
+  check(wait_for_all());
 }
 
 nb::object Session::call(const std::shared_ptr<const Program>& method, const nb::args& inputs,
@@ -148,7 +180,7 @@ nb::object Session::call(const std::shared_ptr<const Program>& method, const nb:
   const ProgramManifest& manifest = method->manifest();
   nb::handle out;
   const std::vector<nb::handle> given = order_inputs(manifest.inputs, inputs, named, out);
-  Borrowed in, to;
+  Borrowed in(method->device_type()), to(method->device_type());
   for (size_t i = 0; i < given.size(); ++i)
     in.add(given[i], manifest.inputs[i].name, Access::read, manifest.inputs[i].dtype);
   const Framework& framework = framework_of(given);
@@ -158,14 +190,15 @@ nb::object Session::call(const std::shared_ptr<const Program>& method, const nb:
   else {
     const auto shapes = value_of(method->output_shapes(in.views()));
     for (size_t i = 0; i < shapes.size(); ++i)
-      outputs.push_back(framework.allocate(manifest.outputs[i].dtype, shapes[i]));
+      outputs.push_back(framework.allocate(manifest.outputs[i].dtype, shapes[i], in.any_on_device()));
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     to.add(outputs[i], manifest.outputs[i].name, Access::write, manifest.outputs[i].dtype);
+  void* const stream = stream_of(in, to);
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = run(method, in.views(), to.views());
+    status = run(method, in.views(), to.views(), stream);
   }
   check(status);
   if (is_given) return nb::borrow(out);

@@ -45,6 +45,8 @@ class Session {
   nanobind::object call(const std::shared_ptr<const Program>& method, const nanobind::args& inputs,
                         const nanobind::kwargs& named);
 
+  // Waits for calls that were queued on a stream of the framework whose tensors they took (Context::wait).
+  void wait();
   void reset();
   TensorView state_tensor(std::string_view name) const;
   const LoadedProgram& program() const { return *program_; }
@@ -60,7 +62,7 @@ class Session {
   static std::shared_ptr<Shared> common_threads(int threads);
   Session() = default;
   Status run(const std::shared_ptr<const Program>& method, std::span<const TensorView> inputs,
-             std::span<const TensorView> outputs);
+             std::span<const TensorView> outputs, void* stream);
 
   std::shared_ptr<const LoadedProgram> program_;
   std::shared_ptr<Shared> shared_;

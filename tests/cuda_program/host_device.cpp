@@ -2,7 +2,10 @@
 //
 // Why here: the tool opens a driver in processes of its own, where no test is that could execute kernels.
 //
+// $QCG_HOST_DEVICE_LOG names a file that gets the stream of each launch.
+//
 //   run_program({"/usr/bin/env", "LD_LIBRARY_PATH=" + binary_dir() + "/tests/host_device", cli_path(), "bench", …});
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -27,6 +30,13 @@ class HostDevice : public qcg::test::FakeDriver {
     return std::memmove(at(to), at(from), bytes), 0;
   }
   int set(uint64_t to, uint8_t value, size_t bytes) override { return std::memset(at(to), value, bytes), 0; }
+  void on_stream(void* stream) override {
+    const char* const path = std::getenv("QCG_HOST_DEVICE_LOG");
+    std::FILE* const file = path ? std::fopen(path, "a") : nullptr;
+    if (!file) return;
+    std::fprintf(file, "%zu\n", reinterpret_cast<size_t>(stream));
+    std::fclose(file);
+  }
   int launch(void*, const uint32_t (&)[3], uint32_t, uint32_t, const void*) override { return 0; }
 
  private:
