@@ -83,7 +83,7 @@ class Odd(nn.Module):
     def forward(self, x):
         y = self.first(x)
         for _ in range(self.count):
-            y = torch.erfinv(torch.tanh(y) * 0.5) * 2 + 1
+            y = torch.special.airy_ai(y) * 2 + 1
         return self.last(y)
 
 
@@ -106,7 +106,7 @@ class Parts(unittest.TestCase):
         found = qcodegen.explain(Odd(1).eval(), self.x)
         self.assertEqual((len(found.parts), len(found.refusals)), (2, 1))
         text = str(found)
-        self.assertIn("aten.erfinv.default", text)
+        self.assertIn("aten.special_airy_ai.default", text)
         self.assertIn("test_torch_backend.py:", text)
 
     def test_options_and_the_entry_point(self):
