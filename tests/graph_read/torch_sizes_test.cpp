@@ -329,6 +329,32 @@ TEST_CASE("torch.export: operands that torch broadcasts have equal sizes, which 
   CHECK(std::ranges::any_of(info.notes, [](const std::string& note) { return note.starts_with("the size s0"); }));
 }
 
+TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its result is longer than its tensor") {
+  Json j = small_export();
+  const char* whole = "Mul(Integer(16), FloorDiv(Add(Symbol('s0'), Integer(15)), Integer(16)))";
+  Json& meta = meta_of(j, "pad") = meta_of(j, "relu");
+  meta["sizes"][0] = {{"as_expr", {{"expr_str", whole}}}};
+  const std::string behind = std::string("Add(") + whole + ", Mul(Integer(-1), Symbol('s0')))";
+  graph_of(j)["sym_int_values"]["behind"] = {{"as_expr", {{"expr_str", behind}}}};
+  graph_of(j)["nodes"].push_back({{"target", "_operator.sub"},
+                                  {"inputs", Json::array()},
+                                  {"outputs", {{{"as_sym_int", {{"as_name", "behind"}}}}}},
+                                  {"metadata", Json::object()}});
+  const Json none = {{"as_int", 0}}, pad = {none, none, none, {{"as_name", "behind"}}};
+  graph_of(j)["nodes"].push_back(
+      {{"target", "torch.ops.aten.pad.default"},
+       {"inputs", {argument("self", tensor("relu")), argument("pad", {{"as_sym_ints", pad}})}},
+       {"outputs", {tensor("pad")}},
+       {"metadata", Json::object()}});
+  graph_of(j)["outputs"][0] = tensor("pad");
+  j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("pad");
+  const auto read = read_bytes(j.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  const auto symbol = std::ranges::find(read->symbols, "s0", &Symbol::name);
+  CHECK(symbol->min == 1);
+  CHECK(symbol->max == 64);
+}
+
 TEST_CASE("torch.export: as_strided of a tensor as it is; strides of axes of size 1 are free") {
   Json j = small_export();
   Json& meta = meta_of(j, "wide") = meta_of(j, "relu");

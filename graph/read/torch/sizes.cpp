@@ -128,7 +128,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   for_each_input(made, look);
   std::ranges::for_each(made.outputs, look);
   if (!symbolic) return;
-  if (made.op->role == OpRole::pointwise) narrow_to_broadcast(made);
+  if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
   if (!check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
