@@ -93,8 +93,8 @@ class CudaRun {
   // `manifest` is the program's and must outlive this object.
   CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest);
 
-  // What follows goes onto this stream, the default stream if it is null, after all runs that were queued before and
-  // after the event, if that is not null.
+  // The run at hand uses this stream; null: the default stream. Its work waits for the runs that were queued before, and
+  // for the event, if that is not null.
   Status use(void* stream, const CudaEvent& after);
   Status reserve_arena(int64_t bytes) { return reserve(arena_, bytes); }
   Status reserve_output(size_t output, int64_t bytes) { return reserve(outputs_[output], bytes); }

@@ -157,9 +157,9 @@ QCG_API void qcg_context_free(qcg_context* context);
  * `stream` is NULL, or a CUstream (cudaStream_t, hipStream_t) of device 0 for a CUDA (HIP) program. NULL: outputs are
  * complete on return. A stream: the run starts after all work that is on the stream. If all outputs are on the device and
  * the context does not profile, the run is queued: it returns at once, and outputs are complete when the stream has done
- * its work. Page-locked inputs in host memory must not change before. If an output is in host memory, the run waits.
+ * its work. Page-locked inputs in host memory must not change before that. If an output is in host memory, the run waits.
  * Queued runs of a context or of a state are executed one after the other, on whatever streams. qcg_wait reports what
- * fails in a queued run. The stream may end before that, but not while it is being captured. */
+ * fails in a queued run; the stream may have been destroyed by then. A stream that is being captured is not supported. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 

@@ -183,13 +183,12 @@ graph(%x: f32[3, 8], %n: i64[] = n) {
 TEST_CASE("a run with tensors on the device copies no state, refuses the state's own memory and names positions") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  const std::string folder = source_dir() + "/tests/cli/state_models/positions";
-  ExecutedProgram executed(*tool, folder);
+  ExecutedProgram executed(*tool, kPositions);
   ExecutedDevice& device = executed.device;
   const qcodegen::Program program(executed.path);
   qcodegen::Context context(program, 1);
   qcodegen::State state(program);
-  DeviceExample example(device, program, folder + "/t0");
+  DeviceExample example(device, program, kPositions + "/t0");
   std::vector<qcg_dltensor>&in = example.in, &out = example.out;
   context.run(state, in, out), example.check_outputs();
   state.reset();

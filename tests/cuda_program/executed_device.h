@@ -33,7 +33,8 @@ struct Module {
   std::optional<ptx::LoadedKernel> kernel;
 };
 
-inline const std::string kMlp = source_dir() + "/examples/llama_mlp_int8";
+inline const std::string kMlp = source_dir() + "/examples/llama_mlp_int8",
+                         kPositions = source_dir() + "/tests/cli/state_models/positions";
 
 constexpr size_t kVariables = 256;  // of a module come before all allocations
 

@@ -13,8 +13,6 @@ using namespace qcg::test;
 
 namespace {
 
-const std::string kPositions = source_dir() + "/tests/cli/state_models/positions";
-
 // Two methods, both of the graph that writes rows of buffers at positions.
 void compile_methods(const TempDir& dir, const std::string& output) {
   compile_graph(kPositions, Isa::sm_80, dir / "one.qcg", dir / "cache");

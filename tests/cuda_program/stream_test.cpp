@@ -39,8 +39,6 @@ size_t byte_count(const qcg_dltensor& t) {
   return bytes;
 }
 
-const std::string kPositionSteps = source_dir() + "/tests/cli/state_models/positions";
-
 }  // namespace
 
 TEST_CASE("a run on a stream returns before its steps, launched or replayed; with an output on the host it waits") {
@@ -116,13 +114,13 @@ TEST_CASE("runs of a context follow each other on whatever streams, and keep wha
 TEST_CASE("a state follows its runs through contexts and streams, and what reads or writes it waits") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  ExecutedProgram executed(*tool, kPositionSteps);
+  ExecutedProgram executed(*tool, kPositions);
   ExecutedDevice& device = executed.device;
   const qcodegen::Program program(executed.path);
   qcodegen::Context first(program, 1), second(program, 1);
   auto state = std::make_unique<qcodegen::State>(program);
   CallerStream one(device), two(device);
-  DeviceExample t0(device, program, kPositionSteps + "/t0"), t1(device, program, kPositionSteps + "/t1");
+  DeviceExample t0(device, program, kPositions + "/t0"), t1(device, program, kPositions + "/t1");
   first.run(*state, t0.in, t0.out, one.get());
   second.run(*state, t1.in, t1.out, two.get());
   CHECK(device.launches == 0);
@@ -158,13 +156,13 @@ TEST_CASE("a state follows its runs through contexts and streams, and what reads
 TEST_CASE("what a queued run refuses is an error of the next wait, and its states are undefined") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  ExecutedProgram executed(*tool, kPositionSteps);
+  ExecutedProgram executed(*tool, kPositions);
   ExecutedDevice& device = executed.device;
   const qcodegen::Program program(executed.path);
   qcodegen::Context context(program, 1);
   qcodegen::State state(program), other(program), untouched(program);
   CallerStream stream(device);
-  DeviceExample good(device, program, kPositionSteps + "/t0"), bad(device, program, kPositionSteps + "/t0");
+  DeviceExample good(device, program, kPositions + "/t0"), bad(device, program, kPositions + "/t0");
   const std::vector<int64_t> positions = {1, 8};
   device.copy_in(reinterpret_cast<uint64_t>(bad.in[static_cast<size_t>(program.input_index("at"))].data),
                  positions.data(), 16);

@@ -8,16 +8,6 @@
 namespace qcg {
 namespace {
 
-Result<std::vector<Dim>> read_list_of_sizes(const JsonCursor& meta, std::string_view field) {
-  QCG_TRY(list, meta.array_at(field));
-  std::vector<Dim> sizes;
-  for (JsonCursor one : list) {
-    QCG_TRY(size, read_sym_int(one));
-    sizes.push_back(std::move(size));
-  }
-  return sizes;
-}
-
 // Precondition: as many sizes as strides of each.
 bool is_same_layout(const std::vector<Dim>& sizes, const std::vector<Dim>& a, const std::vector<Dim>& b) {
   for (size_t axis = 0; axis < sizes.size(); ++axis)
@@ -39,8 +29,10 @@ Status TorchExportReader::check_as_strided(const JsonCursor& node) const {
     if (name == "self") {
       QCG_TRY(self, value.string_at("name"));
       QCG_TRY(meta, find_meta(value, self));
-      QCG_TRY(of_self, read_list_of_sizes(meta, "sizes"));
-      QCG_TRY(strides_of_self, read_list_of_sizes(meta, "strides"));
+      QCG_TRY(size_list, meta.array_at("sizes"));
+      QCG_TRY(stride_list, meta.array_at("strides"));
+      QCG_TRY(of_self, read_sizes(size_list));
+      QCG_TRY(strides_of_self, read_sizes(stride_list));
       sizes = std::move(of_self), strides = std::move(strides_of_self);
       if (auto at = meta.find("storage_offset")) {
         QCG_TRY(offset_of_self, read_sym_int(*at));

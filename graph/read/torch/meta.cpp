@@ -251,22 +251,6 @@ class SreprParser {
   size_t at_ = 0;
 };
 
-Result<Shape> read_sizes(const JsonCursor& list) {
-  if (list.size() > kMaxRank) {
-    return list.bad("a tensor has " + std::to_string(list.size()) + " axes",
-                    "at most " + std::to_string(kMaxRank) + " are supported");
-  }
-  Shape sizes;
-  for (JsonCursor size : list) {
-    QCG_TRY(dim, read_sym_int(size));
-    if (dim.is_constant() && dim.constant() < 0) {
-      return size.bad("a size or stride is negative", "make the tensor contiguous before exporting");
-    }
-    sizes.push_back(std::move(dim));
-  }
-  return sizes;
-}
-
 Result<std::vector<int64_t>> constants(const Shape& dims, const JsonCursor& list) {
   std::vector<int64_t> values;
   size_t i = 0;
@@ -398,6 +382,22 @@ size_t storage_extent(const Tensor& tensor) {
   int64_t last = tensor.offset;
   for (size_t i = 0; i < tensor.shape.size(); ++i) last += (tensor.shape[i] - 1) * tensor.strides[i];
   return static_cast<size_t>(last + 1) * dtype_bytes(tensor.dtype);
+}
+
+Result<Shape> read_sizes(const JsonCursor& list) {
+  if (list.size() > kMaxRank) {
+    return list.bad("a tensor has " + std::to_string(list.size()) + " axes",
+                    "at most " + std::to_string(kMaxRank) + " are supported");
+  }
+  Shape sizes;
+  for (JsonCursor size : list) {
+    QCG_TRY(dim, read_sym_int(size));
+    if (dim.is_constant() && dim.constant() < 0) {
+      return size.bad("a size or stride is negative", "make the tensor contiguous before exporting");
+    }
+    sizes.push_back(std::move(dim));
+  }
+  return sizes;
 }
 
 Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {

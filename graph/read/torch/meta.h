@@ -37,6 +37,9 @@ struct TensorMeta {
 // Whether a description is of complex numbers.
 bool is_complex_meta(const JsonCursor& meta);
 
+// A list of sizes or strides: not too many of them, and none negative where it is a number.
+Result<Shape> read_sizes(const JsonCursor& list);
+
 Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
 
 // The same for a tensor whose sizes are numbers: not bound to bytes; sizes, strides and offset are not negative, and no
