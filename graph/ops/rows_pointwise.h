@@ -113,6 +113,8 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.lcm.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_numbers, "abs(mul(trunc_div(self, gcd(self, other)), other))"},
     {"aten.fill.Scalar", "(Tensor self, Scalar value) -> Tensor", pointwise, infer_unary, "value", in_place},
+    {"aten.fill.Tensor", "(Tensor self, Tensor value) -> Tensor", pointwise, infer_unary, "value"},
+    {"aten.zero.default", "(Tensor self) -> Tensor", pointwise, infer_unary, "0"},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like, "fill_value"},

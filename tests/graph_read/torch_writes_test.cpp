@@ -14,6 +14,74 @@ TEST_CASE("torch.export: a write to what the graph made is its next value") {
   CHECK(graph->value(graph->outputs[0]).name == "relu");
 }
 
+TEST_CASE("torch.export: every operator that writes is the one that computes what it writes") {
+  const auto reads_as = [](const char* target, std::vector<Json> inputs, const char* text) {
+    INFO(std::string(target));
+    Json j = small_export();
+    node_of(j, 1)["target"] = target;
+    node_of(j, 1)["inputs"] = inputs;
+    auto graph = read_bytes(j.dump());
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK_MESSAGE(print_graph(*graph).find(text) != std::string::npos, print_graph(*graph));
+  };
+  const Json self = argument("self", tensor("linear")), other = argument("other", tensor("linear"));
+  const Json two = argument("exponent", {{"as_int", 2}});
+  reads_as("torch.ops.aten.zero_.default", {self}, "aten.zero.default(%linear)");
+  reads_as("torch.ops.aten.absolute_.default", {self}, "aten.abs.default(%linear)");
+  reads_as("torch.ops.aten.atan2_.default", {self, other}, "aten.atan2.default(%linear, %linear)");
+  reads_as("torch.ops.aten.pow_.Scalar", {self, two}, "aten.pow.Tensor_Scalar(%linear, exponent = 2)");
+  // A comparison becomes a number of the tensor's dtype.
+  reads_as("torch.ops.aten.eq_.Tensor", {self, other}, "aten.to.dtype(%relu, dtype = f32) : f32[s0, 3]");
+
+  // x &= y
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.__iand__.Tensor";
+  node_of(j, 1)["inputs"] = {self, other};
+  node_of(j, 0)["target"] = "torch.ops.aten.gt.Scalar";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("other", {{"as_int", 0}})};
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"] = meta_of(j, "x")["sizes"], meta_of(j, name)["dtype"] = 12;
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.__and__.Tensor(%linear, %linear) : bool") != std::string::npos);
+}
+
+TEST_CASE("torch.export: who reads a tensor after a write reads what was written") {
+  Json j = small_export();
+  Json again = node_of(j, 1);
+  node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+  again["name"] = "again";
+  again["target"] = "torch.ops.aten.neg.default";
+  again["outputs"][0] = tensor("again");  // of linear
+  graph_of(j)["nodes"].push_back(again);
+  graph_of(j)["outputs"][0] = tensor("again");
+  j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("again");
+  meta_of(j, "again") = meta_of(j, "relu");
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.neg.default(%relu)") != std::string::npos);
+}
+
+TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, and its name ends") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.unsqueeze_.default";
+  node_of(j, 1)["inputs"] = {argument("self", tensor("linear")), argument("dim", {{"as_int", 1}})};
+  meta_of(j, "relu")["sizes"].insert(meta_of(j, "relu")["sizes"].begin() + 1, Json{{"as_int", 1}});
+  meta_of(j, "relu")["strides"] = Json::parse(R"([{"as_int": 3}, {"as_int": 3}, {"as_int": 1}])");
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.unsqueeze.default(%linear, dim = 1) : f32[s0, 1, 3]") != std::string::npos);
+
+  Json again = node_of(j, 1);
+  again["target"] = "torch.ops.aten.neg.default";
+  again["name"] = "again";
+  again["inputs"] = {argument("self", tensor("linear"))};
+  again["outputs"][0] = tensor("again");
+  meta_of(j, "again") = meta_of(j, "linear");
+  graph_of(j)["nodes"].push_back(again);
+  CHECK(contains(error_of(j).message, "the tensor 'linear' is not defined above this place"));
+}
+
 namespace {
 
 // The small graph with its bias as a buffer, and one more node that reads it.

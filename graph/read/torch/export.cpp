@@ -31,7 +31,7 @@ Result<TorchExport> TorchExportReader::read() {
   QCG_CHECK(check_operators(nodes));
   QCG_TRY(ranges, read_symbol_ranges(root_));
   QCG_CHECK(index_metadata(graph));
-  QCG_CHECK(find_mutations(graph, signature, nodes));
+  QCG_CHECK(find_mutations(signature, nodes));
   QCG_CHECK(read_inputs(graph, signature));
   out_.graph.symbols = std::move(ranges);  // shape rules ask for them; those that shapes use are declared in the end
   QCG_CHECK(read_nodes(nodes));

@@ -48,7 +48,7 @@ class TorchExportReader {
   // ---- signature.cpp: inputs, outputs, and what the graph changes
 
   // A signature declares changes where the nodes are functional. In training IR the nodes tell them.
-  Status find_mutations(const JsonCursor& graph, const JsonCursor& signature, const JsonCursor& nodes);
+  Status find_mutations(const JsonCursor& signature, const JsonCursor& nodes);
   Status read_inputs(const JsonCursor& graph, const JsonCursor& signature);
   Status read_input(const JsonCursor& input, const JsonCursor& spec_union);
   Status read_user_input(const JsonCursor& argument);
@@ -89,7 +89,8 @@ class TorchExportReader {
   // Names in a region are its own. What it takes and gives is matched in order.
   Status read_region(const JsonCursor& node);
   Result<TorchScope> scope_of_region(const JsonCursor& node, const JsonCursor& region);
-  Status define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner);
+  // `first`: the first value that the region made.
+  Status define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner, ValueId first);
 
   // ---- sizes.cpp: numbers that nodes compute of sizes
 

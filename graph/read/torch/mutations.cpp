@@ -44,16 +44,6 @@ void for_each_name(const JsonCursor& argument, F&& f) {
   }
 }
 
-std::string_view first_tensor(const JsonCursor& node) {
-  auto inputs = node.find("inputs");
-  if (!inputs || !inputs->is(JsonKind::array)) return {};
-  for (JsonCursor input : *inputs) {
-    auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
-    return argument ? tensor_name(*argument) : std::string_view();
-  }
-  return {};
-}
-
 template <class F>
 void for_each_output(const JsonCursor& node, F&& f) {
   auto outputs = node.find("outputs");
@@ -90,40 +80,41 @@ bool is_asked_to_copy(const JsonCursor& node) {
 
 }  // namespace
 
+std::string_view first_tensor(const JsonCursor& node) {
+  auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array)) return {};
+  for (JsonCursor input : *inputs) {
+    auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
+    return argument ? tensor_name(*argument) : std::string_view();
+  }
+  return {};
+}
+
 bool is_view_of_memory(const OpSchema& op) {
   constexpr Op kCopies[] = {"aten.flip.default", "aten.repeat.default", "aten.tile.default",
                             "aten.repeat_interleave.self_int"};
   return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
 }
 
-Status Mutations::scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders,
-                       const std::function<bool(std::string_view)>& is_spread) {
+void Mutations::scan(const JsonCursor& nodes, const std::function<bool(std::string_view)>& is_spread) {
   // What a name may be part of: what it is a view of, and what was copied on the way there.
-  struct Roots {
-    std::vector<std::string_view> names;
-    bool of_view = false;
-  };
-  std::unordered_map<std::string_view, Roots> memory;
+  std::unordered_map<std::string_view, std::vector<std::string_view>> memory;
   for (JsonCursor node : nodes) {
     const std::string_view target = target_of(node), self = first_tensor(node);
     if (self.empty()) continue;
     const auto known = memory.find(self);
-    Roots roots = known == memory.end() ? Roots{{self}} : known->second;
+    std::vector<std::string_view> roots = known == memory.end() ? std::vector{self} : known->second;
     const OpSchema* op = find_torch_op(target);
     const bool writes = writes_first_tensor(target);
-    // Arithmetic on what the graph made itself, and is no view, stays as it is: check_in_place decides.
-    if (writes && (placeholders.contains(roots.names[0]) || roots.of_view || has_functional_form_alone(target)))
-      followed_.insert(roots.names.begin(), roots.names.end());
+    if (writes) followed_.insert(roots.begin(), roots.end());
     const bool views = op && is_view_of_memory(*op);
     if (!writes && !views && !may_return_itself(target)) continue;
     const bool copies = target.starts_with("torch.ops.aten.contiguous.") && is_spread(self);
-    roots.of_view = roots.of_view || views;
     for_each_output(node, [&](std::string_view name) {
-      Roots& of_output = memory[name] = roots;
-      if (copies) of_output.names.push_back(name);
+      std::vector<std::string_view>& of_output = memory[name] = roots;
+      if (copies) of_output.push_back(name);
     });
   }
-  return {};
 }
 
 void Mutations::define(std::string_view name) {

@@ -27,15 +27,17 @@ namespace qcg {
 // Whether torch gives a view: flip and repeats are views here alone, and do not see what is written later.
 bool is_view_of_memory(const OpSchema& op);
 
+// The name of the tensor that a node takes first; empty if its first argument is none.
+std::string_view first_tensor(const JsonCursor& node);
+
 class Mutations {
  public:
   Mutations(Graph& graph, TorchScope& scope, std::function<std::string(const std::string&)> unique_name)
       : graph_(graph), scope_(scope), unique_name_(std::move(unique_name)) {}
 
-  // Finds what the nodes write to. `placeholders`: names of the graph's inputs; is_spread: whether the elements of a
-  // tensor of the file certainly lie in another order than row-major, so that contiguous() copies it.
-  Status scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders,
-              const std::function<bool(std::string_view)>& is_spread);
+  // Finds what the nodes write to. is_spread: whether the elements of a tensor of the file certainly lie in another
+  // order than row-major, so that contiguous() copies it.
+  void scan(const JsonCursor& nodes, const std::function<bool(std::string_view)>& is_spread);
   bool changes(std::string_view placeholder) const { return followed_.contains(placeholder); }
 
   // A name that got its value: followed if something is written to it.
@@ -79,9 +81,8 @@ class Mutations {
   size_t emitted_ = 0;
 };
 
-// In-place operators on what the graph made itself stay as they are where nobody can tell the difference: exporters
-// leave a few in (torchao writes sub_ on a fresh product), and the IR reads sub_ as sub. That is wrong if the
-// overwritten tensor, or a view of it, is used again: such graphs are refused.
+// In-place operators of the project's own JSON stay as they are where nobody can tell the difference: the IR reads sub_
+// as sub. That is wrong if the overwritten tensor, or a view of it, is used again: such graphs are refused.
 //
 //   %y = sub_(%acc, %b);  relu(%y)      fine
 //   %y = sub_(%acc, %b);  relu(%acc)    refused: relu would read the old value

@@ -34,16 +34,19 @@ Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
 }
 
 Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
-  if (regions_ > 0 && writes_first_tensor(*node.string_at("target")))
+  const std::string_view target = *node.string_at("target");
+  const bool writes = writes_first_tensor(target);
+  if (regions_ > 0 && writes)
     return node.unsupported("a region under torch.no_grad() or torch.autocast writes to a tensor", kExportWithoutGrad);
   if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
   const bool follows = regions_ == 0 && mutations_.follows(node);
   if (follows) {
     QCG_TRY(is_alias, read_alias(node));
     if (is_alias) return {};
-    if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
+    if (writes) return read_write(node, std::move(where));
   }
-  if (*node.string_at("target") == kAsStrided) QCG_CHECK(check_as_strided(node));
+  if (writes) return node.bad("writes to what is no tensor of this graph", kExportGraphAgain);
+  if (target == kAsStrided) QCG_CHECK(check_as_strided(node));
   if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
   if (has_complex_) {
     QCG_TRY(has_complex_operand, takes_complex(node));
@@ -61,6 +64,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   const std::vector<ValueId> made = graph().nodes[id].outputs;
   for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
   if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
+  if (changes_shape_alone(target)) scope_.tensors.erase(first_tensor(node));
   return {};
 }
 

@@ -71,6 +71,19 @@ constexpr Synonym kSynonyms[] = {
     {"aten.min.other", "aten.minimum.default"},
 };
 
+// Writing operators whose overload has another name than that of the functional one.
+constexpr Synonym kWriting[] = {
+    {"aten.transpose_.default", "aten.transpose.int"},
+    {"aten.swapdims_.default", "aten.transpose.int"},
+    {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
+    {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+    {"aten.floor_divide_.Tensor", "aten.floor_divide.default"},
+};
+// x &= y
+constexpr std::string_view kAugmented[] = {"torch.ops.aten.__iand__.", "torch.ops.aten.__ior__.",
+                                           "torch.ops.aten.__ixor__.", "torch.ops.aten.__ilshift__.",
+                                           "torch.ops.aten.__irshift__."};
+
 struct Remedy {
   std::string_view part_of_target;
   std::string_view help;
@@ -178,38 +191,39 @@ Status find_missing(const JsonCursor& nodes, MissingOperators& missing) {
 
 }  // namespace
 
-const OpSchema* find_torch_op(std::string_view target) {
-  constexpr std::string_view kPrefix = "torch.ops.";
-  if (!target.starts_with(kPrefix)) return nullptr;
-  if (target == kOutDtype) return find_op("aten._int_mm.default");
-  std::string name(target.substr(kPrefix.size()));
-  for (const Synonym& synonym : kSynonyms)
-    if (name.starts_with(synonym.other)) name.replace(0, synonym.other.size(), synonym.name);
-  const OpSchema* op = find_op(name);
-  if (!op && has_functional_form_alone(target)) op = functional_torch_op(target);
-  return op && op->role != OpRole::internal ? op : nullptr;
+bool writes_first_tensor(std::string_view target) {
+  if (changes_shape_alone(target) || target.starts_with("torch.ops.aten.detach_.")) return false;
+  for (std::string_view name : kAugmented)
+    if (target.starts_with(name)) return true;
+  const size_t dot = target.rfind('.');
+  return dot != std::string_view::npos && dot >= 2 && target[dot - 1] == '_' && target[dot - 2] != '_';
 }
 
-bool writes_first_tensor(std::string_view target) {
-  const size_t dot = target.rfind('.');
-  if (dot == std::string_view::npos || dot < 2 || target[dot - 1] != '_' || target[dot - 2] == '_') return false;
-  return !target.starts_with("torch.ops.aten.detach_.");
+bool changes_shape_alone(std::string_view target) {
+  for (std::string_view name : {"unsqueeze_.", "squeeze_.", "t_.", "transpose_.", "swapdims_."})
+    if (target.starts_with("torch.ops.aten." + std::string(name))) return true;
+  return false;
 }
 
 const OpSchema* functional_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
-  if (!target.starts_with(kPrefix) || !writes_first_tensor(target)) return nullptr;
-  const size_t dot = target.rfind('.');
-  const std::string_view name = target.substr(kPrefix.size(), dot - 1 - kPrefix.size());
-  return find_op(std::string(name) + std::string(target.substr(dot)));
+  if (!target.starts_with(kPrefix)) return nullptr;
+  if (target == kOutDtype) return find_op("aten._int_mm.default");
+  std::string name(target.substr(kPrefix.size()));
+  if (std::ranges::any_of(kAugmented, [&](std::string_view a) { return target.starts_with(a); }))
+    name.erase(name.find("__i") + 2, 1);
+  for (const Synonym& writing : kWriting)
+    if (name == writing.other) return find_op(writing.name);
+  if (writes_first_tensor(target) || changes_shape_alone(target))
+    if (const size_t dot = name.rfind('.'); name[dot - 1] == '_' && name[dot - 2] != '_') name.erase(dot - 1, 1);
+  for (const Synonym& synonym : kSynonyms)
+    if (name.starts_with(synonym.other)) name.replace(0, synonym.other.size(), synonym.name);
+  return find_op(name);
 }
 
-bool has_functional_form_alone(std::string_view target) {
-  for (std::string_view name : {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src",
-                                "scatter_.value", "index_add_.default", "scatter_add_.default", "scatter_reduce_.two",
-                                "scatter_.reduce", "scatter_.value_reduce", "index_reduce_.default"})
-    if (target == "torch.ops.aten." + std::string(name)) return true;
-  return false;
+const OpSchema* find_torch_op(std::string_view target) {
+  const OpSchema* op = functional_torch_op(target);
+  return op && op->role != OpRole::internal ? op : nullptr;
 }
 
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {

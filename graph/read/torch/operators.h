@@ -27,10 +27,10 @@ const OpSchema* find_torch_op(std::string_view target);  // nullptr unless Torch
 
 // Whether a node of this operator writes to its first tensor, as add_ and copy_ do.
 bool writes_first_tensor(std::string_view target);
-// The operator that computes what such a node writes; nullptr where the op table has none.
+// Whether it gives its first tensor another shape, as unsqueeze_ does: a view, and the tensor's name is not used again.
+bool changes_shape_alone(std::string_view target);
+// The operator that computes what such a node writes, or any other; nullptr where the op table has none.
 const OpSchema* functional_torch_op(std::string_view target);
-// copy_, index_copy_, index_put_: the op table has what they compute, and no in-place twin of it.
-bool has_functional_form_alone(std::string_view target);
 
 // Reads a number out of a tensor.
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",

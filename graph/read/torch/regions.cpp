@@ -1,3 +1,4 @@
+#include <set>
 #include <utility>
 
 #include "graph/read/files/limits.h"
@@ -5,6 +6,12 @@
 #include "graph/read/torch/operators.h"
 
 namespace qcg {
+namespace {
+
+// Whether a node's result is certainly no view of what it reads.
+bool is_new_memory(const Node& node) { return node.op->role != OpRole::view && node.op->role != OpRole::copy; }
+
+}  // namespace
 
 Status TorchExportReader::read_region(const JsonCursor& node) {
   QCG_TRY(region, graph_of_region(node));
@@ -17,11 +24,12 @@ Status TorchExportReader::read_region(const JsonCursor& node) {
   std::unordered_map<std::string_view, JsonCursor> metas, sizes;
   std::swap(metas_, metas), std::swap(sizes_, sizes);
   ++regions_;
+  const ValueId first = static_cast<ValueId>(graph().values.size());
   QCG_CHECK(index_metadata(region));
   QCG_CHECK(read_nodes(nodes));
   --regions_;
   std::swap(metas_, metas), std::swap(sizes_, sizes), std::swap(scope_, inner);
-  return define_results(node, region, inner);
+  return define_results(node, region, inner, first);
 }
 
 Result<TorchScope> TorchExportReader::scope_of_region(const JsonCursor& node, const JsonCursor& region) {
@@ -54,7 +62,8 @@ Result<TorchScope> TorchExportReader::scope_of_region(const JsonCursor& node, co
   return inner;
 }
 
-Status TorchExportReader::define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner) {
+Status TorchExportReader::define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner,
+                                         ValueId first) {
   QCG_TRY(given, region.array_at("outputs"));
   QCG_TRY(outputs, node.array_at("outputs"));
   std::vector<JsonCursor> names;
@@ -64,6 +73,17 @@ Status TorchExportReader::define_results(const JsonCursor& node, const JsonCurso
     else
       for (JsonCursor one : value) names.push_back(one);
   }
+  // Whether no result is a view of another one, or of what the region takes.
+  bool each_is_new = true;
+  std::set<ValueId> results;
+  for (JsonCursor output : given) {
+    QCG_TRY(value, read_union(output));
+    if (value.key() != "as_tensor") continue;
+    QCG_TRY(id, read_tensor_name(value, inner));
+    const Value& result = graph().value(id);
+    each_is_new = each_is_new && results.insert(id).second && id >= first && result.kind == ValueKind::node &&
+                  is_new_memory(graph().nodes[result.producer]);
+  }
   size_t at = 0;
   for (JsonCursor output : given) {
     QCG_TRY(value, read_union(output));
@@ -72,12 +92,12 @@ Status TorchExportReader::define_results(const JsonCursor& node, const JsonCurso
     if (value.key() != "as_tensor") continue;
     QCG_TRY(id, read_tensor_name(value, inner));
     QCG_TRY(name, new_tensor_name(to));
-    if (mutations_.changes(stored(to)))
+    if (mutations_.changes(stored(to)) && !each_is_new)
       return to.unsupported("the graph writes to " + quote(name) +
                                 ", which a region under torch.no_grad() or "
                                 "torch.autocast made",
                             kExportWithoutGrad);
-    scope_.tensors.emplace(stored(to), id);
+    define(stored(to), id);
   }
   return {};
 }

@@ -24,8 +24,7 @@ Status read_pairs(const JsonCursor& values, const JsonCursor& specs, const char*
 
 }  // namespace
 
-Status TorchExportReader::find_mutations(const JsonCursor& graph, const JsonCursor& signature,
-                                         const JsonCursor& nodes) {
+Status TorchExportReader::find_mutations(const JsonCursor& signature, const JsonCursor& nodes) {
   QCG_TRY(specs, signature.array_at("output_specs"));
   for (JsonCursor spec_union : specs) {
     QCG_TRY(spec, read_union(spec_union));
@@ -38,20 +37,13 @@ Status TorchExportReader::find_mutations(const JsonCursor& graph, const JsonCurs
     if (!(buffer ? next_of_buffer_ : next_of_input_).emplace(std::move(name), value).second)
       return name_at.bad("it is changed twice", kExportGraphAgain);
   }
-  QCG_TRY(inputs, graph.array_at("inputs"));
-  std::unordered_set<std::string_view> placeholders;
-  for (JsonCursor input : inputs) {
-    QCG_TRY(argument, read_union(input));
-    if (argument.key() != "as_tensor") continue;
-    QCG_TRY(name, argument.string_at("name"));
-    placeholders.insert(name);
-  }
-  return mutations_.scan(nodes, placeholders, [this](std::string_view name) {
+  mutations_.scan(nodes, [this](std::string_view name) {
     const auto at = metas_.find(name);
     if (at == metas_.end()) return false;
     const auto meta = read_constant_tensor_meta(at->second);
     return meta.ok() && !meta->is_contiguous();
   });
+  return {};
 }
 
 Result<ValueId> TorchExportReader::next_value(std::string_view placeholder,
