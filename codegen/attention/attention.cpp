@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "codegen/check/call_memory.h"
 #include "codegen/check/expected.h"
@@ -274,6 +275,8 @@ class RowOracle {
     }
     const double accs[] = {sum}, tolerances[] = {sum_unit(static_cast<double>(p_.size)) * magnitude};
     const auto [value, tolerance] = evaluate_with_tolerance(score_, accs, tolerances, ins);
+    // Sums and products of masks are infinite in f32.
+    if (std::fabs(value) > std::numeric_limits<float>::max()) return {std::copysign(INFINITY, value), 0};
     return {value, tolerance};
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "graph/oracle/ops.h"
@@ -133,6 +134,9 @@ Result<Tensors> run_own_attention(const RefContext& c) {
           const std::vector<double> seen = evaluate_scores(c, mask[0], row, {b, h, i, 0}, k.rows);
           for (size_t j = 0; j < row.size(); ++j) row[j] = seen[j] != 0 ? row[j] : -INFINITY;
         }
+        // Sums and products of masks are infinite in f32.
+        for (double& s : row)
+          if (std::abs(s) > std::numeric_limits<float>::max()) s = std::copysign(INFINITY, s);
         double largest = -INFINITY, sum = 0;
         for (const double s : row) largest = max_nan(s, largest);
         const bool sees = largest != -INFINITY;

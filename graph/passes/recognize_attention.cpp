@@ -18,7 +18,9 @@
 // which writes what is left in small operations.
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
+#include "graph/ir/elements.h"
 #include "graph/passes/attention.h"
 #include "graph/passes/pass_list.h"
 #include "graph/rewrite/op_emitter.h"
@@ -30,8 +32,9 @@ namespace {
 
 constexpr Op kSoftmaxes[] = {"aten.softmax.int", "aten._softmax.default"};
 constexpr Op kMatrixProducts[] = {"aten.matmul.default", "aten.bmm.default"};
-constexpr int kDeepest = 24;      // operations between product and softmax
-constexpr double kNever = -1e37;  // scores do not come near: what is less is a mask
+constexpr int kDeepest = 24;               // operations between product and softmax
+constexpr double kNever = -1e37;           // scores do not come near: what is less is a mask
+constexpr int64_t kMostNumbers = 1 << 22;  // of a constant that is searched for such numbers
 
 // Matrices, the last two axes, that are multiplied; transposed: as they are not in the graph.
 struct Side {
@@ -49,25 +52,37 @@ struct Found {
 
 bool is_never(const Expr& e) { return e.kind == ExprKind::number && e.value <= kNever; }
 bool is_zero(const Expr& e) { return e.kind == ExprKind::number && e.value == 0; }
+bool has_huge_number(const Expr& e) {
+  return (e.kind == ExprKind::number && !(std::abs(e.value) < -kNever)) || std::ranges::any_of(e.args, has_huge_number);
+}
+
+// A choice of what a row sees, taken out of a score. What it hid had the score `hidden` and what was added to it.
+struct Mask {
+  Expr seen;
+  double hidden = 0;
+  bool is_term = false;
+};
 
 // where(c, x, -inf) is x where c sees it, where(c, -inf, x) the other way round; among the terms of a sum, too. Casts of
 // floats around them change nothing.
-bool take_mask(Found& f, Expr& e) {
-  if (e.kind == ExprKind::cast && is_floating(e.dtype)) return take_mask(f, e.args[0]);
+std::optional<Mask> take_mask(Expr& e) {
+  if (e.kind == ExprKind::cast && is_floating(e.dtype)) return take_mask(e.args[0]);
   if (is_call(e, "add")) {
-    if (!take_mask(f, e.args[0]) && !take_mask(f, e.args[1])) return false;
-    for (const size_t at : {size_t{0}, size_t{1}})
-      if (is_zero(e.args[at])) return e = Expr(e.args[1 - at]), true;
-    return true;
+    for (const size_t at : {size_t{0}, size_t{1}}) {
+      auto mask = take_mask(e.args[at]);
+      if (!mask) continue;
+      mask->is_term = true;
+      if (is_zero(e.args[at])) e = Expr(e.args[1 - at]);
+      return mask;
+    }
+    return std::nullopt;
   }
-  if (!is_call(e, "where") || is_never(e.args[1]) == is_never(e.args[2])) return false;
+  if (!is_call(e, "where") || is_never(e.args[1]) == is_never(e.args[2])) return std::nullopt;
   const bool inverted = is_never(e.args[1]);
-  if (std::isfinite(e.args[inverted ? 1 : 2].value)) f.empty = "mean";
-  Expr seen = e.args[0];
-  if (inverted) seen = Expr::call("where", {std::move(seen), Expr::number(0), Expr::number(1)});
-  f.mask = f.mask ? Expr::call("where", {std::move(*f.mask), std::move(seen), Expr::number(0)}) : std::move(seen);
+  Mask mask{e.args[0], e.args[inverted ? 1 : 2].value};
+  if (inverted) mask.seen = Expr::call("where", {std::move(mask.seen), Expr::number(0), Expr::number(1)});
   e = Expr(e.args[inverted ? 2 : 1]);
-  return true;
+  return mask;
 }
 
 class AttentionRecognizer : OpEmitter {
@@ -117,8 +132,7 @@ class AttentionRecognizer : OpEmitter {
     if (mask == kNoValue) return f;
     if (graph_.value(mask).dtype == DType::boolean) f.mask = operand(f, mask);
     else f.score = Expr::call("add", {std::move(f.score), added(f, mask)});
-    while (take_mask(f, f.score)) {
-    }
+    take_masks(f);
     return f;
   }
 
@@ -154,16 +168,59 @@ class AttentionRecognizer : OpEmitter {
     const Node* node = producer_of(graph_, id);
     const auto choice = node ? as_pointwise(graph_, *node) : std::nullopt;
     if (choice && choice->sizes.empty() && choice->expr.leaves(ExprKind::pos).empty()) {
-      Found with = f, trial;
+      Found with = f;
       std::vector<Expr> ins;
       for (const ValueId in : choice->operands) {
         const auto number = constant_number(graph_, in);
         ins.push_back(number ? Expr::number(*number) : operand(with, in));
       }
       Expr expr = substitute_inputs(choice->expr, ins);
-      if (Expr taken = expr; take_mask(trial, taken)) return f.operands = with.operands, expr;
+      if (Expr rest = expr; take_mask(rest)) return f.operands = with.operands, expr;
     }
     return operand(f, id);
+  }
+
+  // The masks of the score. Columns hidden by -inf have no weight whatever is added. Those hidden by a finite number
+  // have one in a row that sees nothing, the same for all: unless another mask is added, which hides some of them more.
+  void take_masks(Found& f) const {
+    Expr score = f.score;
+    std::vector<Mask> masks;
+    while (auto mask = take_mask(score)) masks.push_back(std::move(*mask));
+    if (masks.empty()) return;
+    if (std::ranges::any_of(masks, [](const Mask& m) { return std::isfinite(m.hidden); })) {
+      const bool alike = !f.mask && std::ranges::all_of(masks, [&](const Mask& m) {
+        return m.hidden == masks[0].hidden && (!m.is_term || &m == &masks.back());
+      });
+      const std::vector<int> added = score.leaves(ExprKind::in);
+      std::unordered_set<ValueId> visited;
+      if (!alike || has_huge_number(score) ||
+          std::ranges::any_of(added, [&](int in) { return may_hide(f.operands[in], visited); }))
+        return;
+      f.empty = "mean";
+    }
+    for (Mask& m : masks)
+      f.mask =
+          f.mask ? Expr::call("where", {std::move(*f.mask), std::move(m.seen), Expr::number(0)}) : std::move(m.seen);
+    f.score = std::move(score);
+  }
+
+  // Whether a tensor may hold numbers that hide columns: one that is made of such numbers, or of what a caller gives.
+  bool may_hide(ValueId id, std::unordered_set<ValueId>& visited) const {
+    const Value& value = graph_.value(id);
+    if (!is_floating(value.dtype) || !visited.insert(id).second) return false;
+    if (is_parameter(graph_, id)) {
+      if (value.data.numel() > kMostNumbers) return true;
+      const Elements<double> numbers = read_elements<double>(value.data);
+      return numbers && std::ranges::any_of(*numbers, [](double x) { return !(std::abs(x) < -kNever); });
+    }
+    const Node* node = producer_of(graph_, id);
+    if (!node) return true;
+    if (is_any_op(*node, kMatrixProducts) || is_op(*node, "qcg.linear")) return false;
+    const auto pointwise = as_pointwise(graph_, *node);
+    if (pointwise && has_huge_number(pointwise->expr)) return true;
+    bool found = false;
+    for_each_input(*node, [&](const ValueId& in) { found = found || (in != kNoValue && may_hide(in, visited)); });
+    return found;
   }
 
   // ---- two products and a softmax
@@ -184,8 +241,7 @@ class AttentionRecognizer : OpEmitter {
     auto score = read_score(f, scores, 0);
     if (!score || score->leaves(ExprKind::acc).empty()) return std::nullopt;
     f.score = std::move(*score);
-    while (take_mask(f, f.score)) {
-    }
+    take_masks(f);
     f.value = side_of(right_side(like_), nullptr);
     find_shared_heads(f);
     return f;
