@@ -377,6 +377,27 @@ bool has_sane_extent(const Tensor& tensor) {
   return numel < kMaxExtent / bytes && last < kMaxExtent / bytes;
 }
 
+MemoryOrder memory_order(const JsonCursor& meta) {
+  const auto size_list = meta.array_at("sizes"), stride_list = meta.array_at("strides");
+  if (!size_list.ok() || !stride_list.ok()) return MemoryOrder::unknown;
+  const auto sizes = read_sizes(*size_list), strides = read_sizes(*stride_list);
+  if (!sizes.ok() || !strides.ok() || sizes->size() != strides->size()) return MemoryOrder::unknown;
+  MemoryOrder order = MemoryOrder::row_major;
+  Dim expected = 1;
+  for (size_t axis = sizes->size(); axis-- > 0;) {
+    const Dim &size = (*sizes)[axis], &stride = (*strides)[axis];
+    if (size.is_constant(1)) continue;
+    if (!(stride == expected)) {
+      // The strides of a copy are written as products of its sizes, or of Max(1, size).
+      const bool is_product = !stride.has_calls() && !expected.has_calls();
+      if (is_product && size.is_constant() && size.constant() > 1) return MemoryOrder::other;
+      order = MemoryOrder::unknown;
+    }
+    expected = expected * size;
+  }
+  return order;
+}
+
 size_t storage_extent(const Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
   int64_t last = tensor.offset;

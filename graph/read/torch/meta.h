@@ -46,6 +46,10 @@ Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
 // product of them overflows. Complex numbers are pairs here, too.
 Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta);
 
+// How the elements of a tensor certainly lay in memory when the graph was exported: in row-major order, or not so.
+enum class MemoryOrder { row_major, other, unknown };
+MemoryOrder memory_order(const JsonCursor& meta);
+
 // Bytes of storage that the view reaches, from the start of storage. Precondition: as checked by
 // read_constant_tensor_meta.
 size_t storage_extent(const Tensor& tensor);

@@ -65,6 +65,10 @@ bool may_return_itself(std::string_view target) {
   return is_one_of(target, {"torch.ops.aten.to.", "torch.ops.aten.contiguous.", "torch.ops.aten.type_as."});
 }
 
+bool is_reshape(std::string_view target) {
+  return is_one_of(target, {"torch.ops.aten.reshape.", "torch.ops.aten.flatten."});
+}
+
 bool is_asked_to_copy(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return false;
@@ -96,7 +100,8 @@ bool is_view_of_memory(const OpSchema& op) {
   return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
 }
 
-void Mutations::scan(const JsonCursor& nodes, const std::function<bool(std::string_view)>& is_spread) {
+void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::string_view)> order_of) {
+  order_of_ = std::move(order_of);
   // What a name may be part of: what it is a view of, and what was copied on the way there.
   std::unordered_map<std::string_view, std::vector<std::string_view>> memory;
   for (JsonCursor node : nodes) {
@@ -109,12 +114,22 @@ void Mutations::scan(const JsonCursor& nodes, const std::function<bool(std::stri
     if (writes) followed_.insert(roots.begin(), roots.end());
     const bool views = op && is_view_of_memory(*op);
     if (!writes && !views && !may_return_itself(target)) continue;
-    const bool copies = target.starts_with("torch.ops.aten.contiguous.") && is_spread(self);
     for_each_output(node, [&](std::string_view name) {
       std::vector<std::string_view>& of_output = memory[name] = roots;
-      if (copies) of_output.push_back(name);
+      if (copies(target, self, name)) of_output.push_back(name);
     });
   }
+}
+
+bool Mutations::copies(std::string_view target, std::string_view self, std::string_view output) const {
+  if (order_of_(self) != MemoryOrder::other) return false;
+  if (target.starts_with("torch.ops.aten.contiguous.")) return true;
+  return is_reshape(target) && order_of_(output) == MemoryOrder::row_major;
+}
+
+// A view of other memory than row-major is no row-major memory, either.
+bool Mutations::views(std::string_view self, std::string_view output) const {
+  return order_of_(self) == MemoryOrder::row_major || order_of_(output) == MemoryOrder::other;
 }
 
 void Mutations::define(std::string_view name) {
@@ -188,6 +203,7 @@ void Mutations::add_views(const JsonCursor& node, NodeId view) {
   const std::string_view base = first_name_.at(first_tensor(node));
   size_t output = 0;
   for_each_output(node, [&](std::string_view name) {
+    if (copies(target_of(node), first_tensor(node), name)) return;
     first_name_[name] = name;
     memories_[name] = {{name}, base, view, output++, 0, memories_.at(base).version};
   });
@@ -269,7 +285,7 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   if (op == "aten.t.default") return emit(op, {result}, view);
   if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);
   // Of dense memory these are views; of a view they may be copies, which nothing is written through.
-  const bool dense = memories_.at(memory.base).base.empty();
+  const bool dense = memories_.at(memory.base).base.empty() || views(memory.base, memory.names.front());
   const bool reshapes = op == "aten.view.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.dim" ||
                         (dense && (op == "aten.reshape.default" || op == "aten.flatten.using_ints"));
   if (reshapes) return emit("aten.reshape.default", {result, std::vector<Dim>(shape.begin(), shape.end())}, view);

@@ -21,6 +21,7 @@
 #include "graph/ir/graph.h"
 #include "graph/read/files/json.h"
 #include "graph/read/torch/args.h"
+#include "graph/read/torch/meta.h"
 
 namespace qcg {
 
@@ -35,9 +36,8 @@ class Mutations {
   Mutations(Graph& graph, TorchScope& scope, std::function<std::string(const std::string&)> unique_name)
       : graph_(graph), scope_(scope), unique_name_(std::move(unique_name)) {}
 
-  // Finds what the nodes write to. is_spread: whether the elements of a tensor of the file certainly lie in another
-  // order than row-major, so that contiguous() copies it.
-  void scan(const JsonCursor& nodes, const std::function<bool(std::string_view)>& is_spread);
+  // Finds what the nodes write to. `order_of`: of a tensor of the file, by its name.
+  void scan(const JsonCursor& nodes, std::function<MemoryOrder(std::string_view)> order_of);
   bool changes(std::string_view placeholder) const { return followed_.contains(placeholder); }
 
   // A name that got its value: followed if something is written to it.
@@ -50,7 +50,7 @@ class Mutations {
   bool follows(const JsonCursor& node) const;
   // A node that returns its first tensor as it is (.to(its own dtype), detach); true if it was one.
   Result<bool> read_alias(const JsonCursor& node, bool same_dtype);
-  // After a view was read.
+  // After a view was read, or a reshape.
   void add_views(const JsonCursor& node, NodeId view);
   // After the value was computed that a node writes to its first tensor.
   Status write(const JsonCursor& node, ValueId result);
@@ -65,6 +65,9 @@ class Mutations {
     uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
   };
 
+  // Whether contiguous() and reshapes of a tensor certainly are copies, or certainly are views.
+  bool copies(std::string_view target, std::string_view self, std::string_view output) const;
+  bool views(std::string_view self, std::string_view output) const;
   Memory* memory_of(std::string_view name);
   Status take_again(std::string_view name, size_t depth);
   Status write_to(std::string_view name, ValueId result, size_t depth);
@@ -75,6 +78,7 @@ class Mutations {
   Graph& graph_;
   TorchScope& scope_;
   std::function<std::string(const std::string&)> unique_name_;
+  std::function<MemoryOrder(std::string_view)> order_of_;
   std::unordered_set<std::string_view> followed_;                      // names that are written to
   std::unordered_map<std::string_view, std::string_view> first_name_;  // of every name of followed memory
   std::unordered_map<std::string_view, Memory> memories_;              // by first name

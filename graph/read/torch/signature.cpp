@@ -39,9 +39,7 @@ Status TorchExportReader::find_mutations(const JsonCursor& signature, const Json
   }
   mutations_.scan(nodes, [this](std::string_view name) {
     const auto at = metas_.find(name);
-    if (at == metas_.end()) return false;
-    const auto meta = read_constant_tensor_meta(at->second);
-    return meta.ok() && !meta->is_contiguous();
+    return at == metas_.end() ? MemoryOrder::unknown : memory_order(at->second);
   });
   return {};
 }
