@@ -329,6 +329,40 @@ TEST_CASE("torch.export: operands that torch broadcasts have equal sizes, which 
   CHECK(std::ranges::any_of(info.notes, [](const std::string& note) { return note.starts_with("the size s0"); }));
 }
 
+TEST_CASE("torch.export: sizes that torch compares only when it runs are one symbol") {
+  // linear = attention(weight [3, 4], x [s0, 4], y [s1, 4])
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias") = meta_of(j, "x");
+  meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": 100})");
+  node_of(j, 0)["target"] = "torch.ops.aten.scaled_dot_product_attention.default";
+  node_of(j, 0)["inputs"] = {argument("query", tensor("p_fc_weight")), argument("key", tensor("x")),
+                             argument("value", tensor("p_fc_bias"))};
+  meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "p_fc_weight");
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->symbols.size() == 1);
+  CHECK(graph->symbols[0].max == 64);
+  for (const ValueId input : graph->inputs) CHECK(graph->value(input).shape == Shape{Dim::symbol("s0"), Dim(4)});
+
+  // Indices of a batch of their own; along the axis that they index they may be more.
+  node_of(j, 0)["target"] = "torch.ops.aten.gather.default";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("dim", {{"as_int", 1}}),
+                             argument("index", tensor("p_fc_bias"))};
+  meta_of(j, "p_fc_bias")["dtype"] = 5;
+  meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  meta_of(j, "linear")["sizes"] = meta_of(j, "relu")["sizes"] = meta_of(j, "p_fc_bias")["sizes"];
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols.size() == 1);
+  node_of(j, 0)["inputs"][1] = argument("dim", {{"as_int", -2}});
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols.size() == 2);
+}
+
 TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its result is longer than its tensor") {
   Json j = small_export();
   const char* whole = "Mul(Integer(16), FloorDiv(Add(Symbol('s0'), Integer(15)), Integer(16)))";

@@ -115,7 +115,7 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   const Shape& shape = out_.graph.value(tensor).shape;
   int64_t rank = static_cast<int64_t>(shape.size());
   if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
-  const Dim actual = settled(shape[*axis < 0 ? *axis + rank : *axis], out_.graph.symbols);
+  const Dim actual = settled(with_known(shape[*axis < 0 ? *axis + rank : *axis], known_sizes_), out_.graph.symbols);
   if (actual == size) return {};
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
 }
@@ -129,6 +129,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   std::ranges::for_each(made.outputs, look);
   if (!symbolic) return;
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
+  equate_sizes(made);
   if (!check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
@@ -159,6 +160,44 @@ void TorchExportReader::narrow_to_broadcast(const Node& made) {
   });
 }
 
+void TorchExportReader::equate_sizes(const Node& made) {
+  const auto shape_of = [&](std::string_view arg) { return graph().value(made.tensor(arg)).shape; };
+  constexpr Op kAttentions[] = {"aten.scaled_dot_product_attention.default",
+                                "aten._scaled_dot_product_flash_attention_for_cpu.default",
+                                "aten._scaled_dot_product_attention_math.default"};
+  constexpr Op kIndexed[] = {"aten.gather.default", "aten.scatter.src", "aten.scatter.value",
+                             "aten.scatter_add.default", "aten.scatter_reduce.two"};
+  if (is_any_op(made, kAttentions)) {
+    const Shape key = shape_of("key"), value = shape_of("value");
+    for (size_t axis = 0; axis + 1 < std::min(key.size(), value.size()); ++axis) equate(key[axis], value[axis]);
+  } else if (is_any_op(made, kIndexed)) {
+    const Shape self = shape_of("self"), index = shape_of("index");
+    const auto along = as_integer(made.arg("dim"));
+    if (!along || self.size() != index.size()) return;
+    const auto rank = static_cast<int64_t>(self.size());
+    for (int64_t axis = 0; axis < rank; ++axis)
+      if (axis != *along && axis != *along + rank) equate(self[axis], index[axis]);
+  }
+}
+
+void TorchExportReader::equate(const Dim& x, const Dim& y) {
+  const Dim a = with_known(x, known_sizes_), b = with_known(y, known_sizes_);
+  if (a == b || !is_one_symbol(a) || !is_one_symbol(b) || has_unbacked(a) || has_unbacked(b)) return;
+  const std::string kept = a.symbols()[0], other = b.symbols()[0];
+  const auto range_of_symbol = [&](const std::string& name) {
+    return std::ranges::find(graph().symbols, name, &Symbol::name);
+  };
+  const auto of_kept = range_of_symbol(kept), of_other = range_of_symbol(other);
+  if (of_kept == graph().symbols.end() || of_other == graph().symbols.end()) return;
+  const int64_t min = std::max(of_kept->min, of_other->min), max = std::min(of_kept->max, of_other->max);
+  if (min > max) return;
+  of_kept->min = min, of_kept->max = max;
+  for (auto& [symbol, size] : known_sizes_) size = with_known(size, {{other, a}});
+  known_sizes_.emplace(other, a);
+  out_.notes.push_back(
+      fmt::format("the sizes {} and {} must be equal: tensors of both are used together", kept, other));
+}
+
 void TorchExportReader::narrow(const Dim& difference) {
   const auto symbol = narrow_to_zero(graph().symbols, difference);
   if (!symbol) return;
@@ -167,7 +206,7 @@ void TorchExportReader::narrow(const Dim& difference) {
 }
 
 void TorchExportReader::settle_sizes() {
-  const auto settle = [&](Dim& size) { size = settled(size, graph().symbols); };
+  const auto settle = [&](Dim& size) { size = settled(with_known(size, known_sizes_), graph().symbols); };
   for (Value& value : graph().values) std::ranges::for_each(value.shape, settle);
   for (Node& node : graph().nodes)
     for (Arg& arg : node.args) {
