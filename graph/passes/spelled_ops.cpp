@@ -103,7 +103,8 @@ bool is_einsum(Op op) { return op == Op("aten.einsum.default"); }
 Values write_einsum(OpEmitter& e, const Graph& graph, const Node& node) {
   auto einsum = read_einsum({graph, node});
   if (!einsum.ok()) return e.fail(einsum.error()), Values{};
-  const Values tensors = *node.arg("tensors").get<Values>();
+  Values tensors = *node.arg("tensors").get<Values>();
+  for (ValueId& tensor : tensors) tensor = e.to(tensor, graph.value(node.outputs[0]).dtype);
   Labelled y = with_diagonals(e, {tensors[0], einsum->inputs[0]});
   for (size_t i = 1; i < tensors.size() && e.status().ok(); ++i) {
     std::string kept = einsum->output;

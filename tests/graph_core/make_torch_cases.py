@@ -1018,6 +1018,7 @@ def spelled():
     case("aten.view_as.default", x, normal(24))
     case("aten.einsum.default", "bij, jk -> bik", [x, normal(4, 5)])
     case("aten.einsum.default", "bij,bkj->bki", [x, normal(2, 5, 4)])
+    case("aten.einsum.default", "i, j -> ij", [torch.arange(3), torch.tensor([0.5, -1.25])])
     case("aten.einsum.default", "...ij,...jk->...ik", [normal(2, 3, 2, 4), normal(2, 3, 4, 2)])
     case("aten.einsum.default", "ibnd,jbnd->ijbn", [normal(3, 2, 2, 4), normal(5, 2, 2, 4)])
     case("aten.einsum.default", "bsd,dhk->bshk", [x, normal(4, 2, 3)])

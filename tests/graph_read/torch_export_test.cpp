@@ -106,6 +106,32 @@ TEST_CASE("torch.export: a region under no_grad, or without autocast, is read in
   }
 }
 
+TEST_CASE("torch.export: a size that a region computes is known behind it") {
+  Json j = with_region("torch.ops.higher_order.wrap_with_autocast");
+  const Json size = {{"as_sym_int", {{"as_name", "rows"}}}};
+  Json& inner = graph_of_region(j);
+  inner["nodes"].push_back({{"target", "torch.ops.aten.sym_size.int"},
+                            {"name", "rows"},
+                            {"inputs", {argument("self", tensor("fc_of_x")), argument("dim", {{"as_int", 0}})}},
+                            {"outputs", {size}},
+                            {"metadata", Json::object()}});
+  inner["sym_int_values"]["rows"] = Json::parse(R"({"as_expr": {"expr_str": "s0"}})");
+  inner["outputs"] = {tensor("x"), size};
+  node_of(j, 1)["outputs"] = {tensor("relu"), size};
+  Json view = node_of(j, 0);
+  view["target"] = "torch.ops.aten.view.default";
+  view["name"] = "view";
+  view["inputs"] = {argument("self", tensor("relu")),
+                    argument("size", {{"as_sym_ints", {{{"as_int", 3}}, {{"as_name", "rows"}}}}})};
+  view["outputs"][0] = tensor("view");
+  meta_of(j, "view") = meta_of(j, "relu");
+  std::swap(meta_of(j, "view")["sizes"][0], meta_of(j, "view")["sizes"][1]);
+  graph_of(j)["nodes"].push_back(view);
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("size = [3, s0]) : f32[3, s0]") != std::string::npos);
+}
+
 TEST_CASE("torch.export: a region that converts, writes or does not fit is refused") {
   const char *grad = "torch.ops.higher_order.wrap_with_set_grad_enabled",
              *autocast = "torch.ops.higher_order.wrap_with_autocast";

@@ -363,6 +363,24 @@ TEST_CASE("torch.export: sizes that torch compares only when it runs are one sym
   CHECK(graph->symbols.size() == 2);
 }
 
+TEST_CASE("torch.export: what is reflected is longer than the pad, though torch takes any size of 2 and more") {
+  Json j = small_export();
+  j["range_constraints"]["s0"] = Json::parse(R"({"min_val": 2, "max_val": 64})");
+  node_of(j, 0)["target"] = "torch.ops.aten.pad.default";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("pad", {{"as_ints", {0, 0, 3, 1}}}),
+                             argument("mode", {{"as_string", "reflect"}})};
+  meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s0 + 4"}})");
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols[0].min == 4);
+  node_of(j, 0)["inputs"][2]["arg"]["as_string"] = "circular";
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols[0].min == 3);
+}
+
 TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its result is longer than its tensor") {
   Json j = small_export();
   const char* whole = "Mul(Integer(16), FloorDiv(Add(Symbol('s0'), Integer(15)), Integer(16)))";

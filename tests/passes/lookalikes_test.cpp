@@ -233,6 +233,13 @@ TEST_CASE("ranges and numbers that are sizes known only at run time are what the
       "  %r = aten.remainder.Scalar(%n, other = s) : i64[s]\n  return %y, %z, %q, %r\n}\n");
 }
 
+TEST_CASE("a range in steps of a size") {
+  check_values(
+      "symbol s in [1, 9]\nsymbol p in [1, 5]\ngraph(%x: i64[s, p]) {\n"
+      "  %e = aten.arange.start_step(start = 1, end = p*s+1, step = p) : i64[floordiv(p*s+p-1,p)]\n"
+      "  %z = aten.mul.Tensor(%e, %e) : i64[floordiv(p*s+p-1,p)]\n  return %z\n}\n");
+}
+
 TEST_CASE("the oracle refuses a node whose sizes it cannot know") {
   const Graph graph = parse(
       "symbol m in [1, 9]\nparam @b: f32[8]\ngraph() {\n  %c = aten.mul.Tensor(@b, other = m) : f32[8]\n  return "

@@ -237,6 +237,8 @@ static Result<Dim> count_at_run_time(const OpArgs& a, const Bound& start, const 
     count = Dim::floor_divide(end.size - start.size + up, step.size);
   } else if (const auto of_fractions = count_of_fractions(start, end, step)) {
     count = *of_fractions;
+  } else if (start.whole && end.whole && step.whole && range_of(step.size, a.graph.symbols).min > 0) {
+    count = Dim::floor_divide(end.size - start.size + step.size - Dim(1), step.size);
   } else {
     return a.unsupported("end", "of a range with a size known only at run time, steps must be numbers of few bits",
                          "export with a range of whole numbers, and scale it");

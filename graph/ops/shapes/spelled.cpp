@@ -90,15 +90,22 @@ Result<Einsum> read_einsum(const OpArgs& a) {
   return out;
 }
 
+// An outer product is element-wise: it promotes, as mul does.
 Result<Types> infer_einsum(const OpArgs& a) {
   if (a.tensors("tensors").empty()) return a.fail("tensors", "a product of nothing");
-  const DType dtype = a.graph.value(a.tensors("tensors")[0]).dtype;
-  for (ValueId id : a.tensors("tensors"))
-    if (a.graph.value(id).dtype != dtype)
-      return a.fail("tensors", fmt::format("{} is not {}", describe(a.graph.value(id)), dtype_name(dtype)));
-  if (!is_floating(dtype))
-    return a.unsupported("tensors", "products of integers have no kernel here", "cast them to floats first");
   QCG_TRY(einsum, read_einsum(a));
+  const bool sums = einsum.output.size() < einsum.sizes.size();
+  const Value& first = a.graph.value(a.tensors("tensors")[0]);
+  Promotion promoted;
+  for (ValueId id : a.tensors("tensors")) {
+    const Value& one = a.graph.value(id);
+    if (sums && one.dtype != first.dtype)
+      return a.fail("tensors", fmt::format("{} is not {}", describe(one), dtype_name(first.dtype)));
+    promoted.add(one);
+  }
+  const DType dtype = promoted.result();
+  if (!promoted.defined || !is_floating(dtype))
+    return a.unsupported("tensors", "products of integers have no kernel here", "cast them to floats first");
   Shape shape;
   for (char label : einsum.output) shape.push_back(einsum.sizes.at(label));
   return one(dtype, std::move(shape));

@@ -67,7 +67,8 @@ Values write_pairwise_distance(OpEmitter& e, const Graph& graph, const Node& nod
   return {norm_of(e, difference, *as_number(node.arg("p")), {Dim(-1)}, *node.arg("keepdim").get<bool>())};
 }
 
-// As torch decides it: more than 25 rows on a side are multiplied, unless compute_mode forbids it.
+// As torch decides it: more than 25 rows on a side are multiplied, unless compute_mode forbids it. Of sizes known only
+// at run time, which may be few, differences are what is right of equal rows, too.
 bool are_multiplied(const Graph& graph, const Node& node) {
   if (is_op(node, "aten._euclidean_dist.default")) return true;
   constexpr int64_t kFewRows = 25, kAlways = 1, kNever = 2;
@@ -77,7 +78,7 @@ bool are_multiplied(const Graph& graph, const Node& node) {
     const Shape& shape = graph.value(node.tensor(name)).shape;
     return shape[shape.size() - 2];
   };
-  const auto are_few = [&](const Dim& rows) { return rows.is_constant() && rows.constant() <= kFewRows; };
+  const auto are_few = [&](const Dim& rows) { return !rows.is_constant() || rows.constant() <= kFewRows; };
   return (mode && mode->is_constant(kAlways)) || !are_few(rows_of("x1")) || !are_few(rows_of("x2"));
 }
 

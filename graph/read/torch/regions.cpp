@@ -89,6 +89,11 @@ Status TorchExportReader::define_results(const JsonCursor& node, const JsonCurso
     QCG_TRY(value, read_union(output));
     if (at == names.size()) return outputs.bad("the region gives more results", kExportGraphAgain);
     const JsonCursor& to = names[at++];
+    if (value.key() == "as_sym_int" && to.key() == "as_sym_int") {
+      QCG_TRY(size, read_sym_int_argument(value, inner));
+      QCG_TRY(name, to.string_at("as_name"));
+      scope_.sym_ints.emplace(name, std::move(size));
+    }
     if (value.key() != "as_tensor") continue;
     QCG_TRY(id, read_tensor_name(value, inner));
     QCG_TRY(name, new_tensor_name(to));

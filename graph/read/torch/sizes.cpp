@@ -130,6 +130,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (!symbolic) return;
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
   equate_sizes(made);
+  if (Op(made.op).row().shape == Op("aten.pad.default").row().shape) narrow_to_padded(made);
   if (!check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
@@ -158,6 +159,23 @@ void TorchExportReader::narrow_to_broadcast(const Node& made) {
     for (size_t axis = 0; axis < from.size(); ++axis)
       if (!from[axis].is_constant(1)) narrow(to[to.size() - from.size() + axis] - from[axis]);
   });
+}
+
+void TorchExportReader::narrow_to_padded(const Node& pad) {
+  const std::string_view mode = pad_mode(pad);
+  const auto* by = pad.arg(pad.op->arg_index("pad") >= 0 ? "pad" : "padding").get<std::vector<Dim>>();
+  if (mode == "constant" || !by) return;
+  const Shape& shape = graph().value(pad.tensor("self")).shape;
+  for (size_t i = 0; i < std::min(by->size(), 2 * shape.size()); ++i) {
+    const Dim& size = shape[shape.size() - 1 - i / 2];
+    if (!(*by)[i].is_constant() || !is_one_symbol(size)) continue;
+    const auto symbol = std::ranges::find(graph().symbols, size.symbols()[0], &Symbol::name);
+    const int64_t least = mode == "replicate" ? 1 : (*by)[i].constant() + (mode == "reflect" ? 1 : 0);
+    if (symbol == graph().symbols.end() || least <= symbol->min || least > symbol->max) continue;
+    symbol->min = least;
+    out_.notes.push_back(
+        fmt::format("the size {} is at least {}: it is padded with its own elements", symbol->name, least));
+  }
 }
 
 void TorchExportReader::equate_sizes(const Node& made) {
