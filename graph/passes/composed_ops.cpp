@@ -74,6 +74,7 @@ Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   Dim each = *shape[1].divide_exactly(groups);
   Shape channels(shape.size(), Dim(1));
   channels[1] = shape[1];
+  if (by_channel && !*node.arg("use_input_stats").get<bool>()) return {normalize_channels(e, node, x, channels)};
   for (size_t i = 2; i < shape.size(); ++i) each = each * shape[i];
   const ValueId rows = e.reshape(x, {shape[0], groups, each});
   const std::vector<Dim> last = {Dim(2)};

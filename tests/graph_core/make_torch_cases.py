@@ -1094,6 +1094,7 @@ def cells_and_statistics():
     image = normal(2, 3, 4, 5)
     case("aten.instance_norm.default", image, normal(3), normal(3), None, None, True, 0.1, 1e-5, False)
     case("aten.instance_norm.default", image, None, None, None, None, True, 0.1, 1e-3, False)
+    case("aten.instance_norm.default", image, normal(3), normal(3), normal(3), normal(3).abs(), False, 0.1, 1e-3, False)
     case("aten._native_batch_norm_legit.no_stats", image, normal(3), normal(3), True, 0.1, 1e-5)
     case("aten._native_batch_norm_legit.no_stats", normal(4, 3), None, None, True, 0.1, 1e-3)
     case("aten.erfinv.default", torch.tensor([0.0, 0.5, -0.9, 0.999, 0.1, -0.3, 1.0]))
