@@ -150,6 +150,15 @@ TEST_CASE("torch.export: a write to a buffer, itself or through views, is the st
   CHECK(text.find("%mul_ = aten.mul.Tensor(%next, other = 2) : f32[2]") != std::string::npos);
   CHECK(text.find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 3) : f32[3]") != std::string::npos);
 
+  Json narrow = j;
+  node_of(narrow, 2)["target"] = "torch.ops.aten.narrow.default";
+  node_of(narrow, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("dim", as_int(0)),
+                                  argument("start", as_int(1)), argument("length", as_int(2))};
+  graph = read_bytes(narrow.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 3) : f32[3]") !=
+        std::string::npos);
+
   // Through a permute, which is turned back.
   Json turned = j;
   node_of(turned, 2)["target"] = "torch.ops.aten.permute.default";

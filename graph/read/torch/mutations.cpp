@@ -252,6 +252,11 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   };
   if (op == "aten.slice.Tensor")
     return scatter(result, view.arg("dim"), view.arg("start"), view.arg("end"), view.arg("step"));
+  if (op == "aten.narrow.default") {
+    const Dim start = *view.arg("start").get<Dim>();
+    if (!start.is_constant() || start.constant() >= 0)
+      return scatter(result, view.arg("dim"), start, start + *view.arg("length").get<Dim>(), Dim(1));
+  }
   if (op == "aten.select.int") {
     const Dim index = *view.arg("index").get<Dim>();
     QCG_TRY(row, emit("aten.unsqueeze.default", {result, view.arg("dim")}, view));
