@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/ops/size_values.h"
+#include "graph/read/torch/guards.h"
 #include "graph/read/torch/meta.h"
 #include "tests/graph_read/read_test_util.h"
 
@@ -361,6 +362,54 @@ TEST_CASE("torch.export: sizes that torch compares only when it runs are one sym
   graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(graph->symbols.size() == 2);
+}
+
+TEST_CASE("torch.export: guards say which size is a multiple of another one") {
+  const auto size_of = [](std::string_view input, int64_t axis) -> std::optional<Dim> {
+    if (axis != 0) return std::nullopt;
+    return input == "x"   ? std::optional(Dim::symbol("s0"))
+           : input == "y" ? std::optional(Dim::symbol("s1"))
+                          : std::nullopt;
+  };
+  const auto text_of = [&](const char* guard) {
+    const auto difference = read_equation(guard, size_of);
+    return difference ? difference->str() : std::string("none");
+  };
+  CHECK(text_of("(8*L['x'].size()[0]) == (4*L['y'].size()[0])") == "8*s0-4*s1");
+  CHECK(text_of("(L['x'].size()[0] % 4) == 0") == "-4*floordiv(s0,4)+s0");
+  CHECK(text_of("L['y'].size()[0] + (-1)*(L['x'].size()[0] // 4) == 2") == "-floordiv(s0,4)+s1-2");
+  for (const char* other :
+       {"", "==", "L['x'].size()[0] != 4", "L['x'].size()[0] >= 4", "L['z'].size()[0] == 1", "L['x'].size()[1] == 1",
+        "L['x'].size()[-1] == 1", "L['x'].size() == 1", "L['x == 1", "L['x'].size()[0] % 0 == 1", "1 == 1 or 2 == 2",
+        "torch.sym_max(1, 2) == 2", "99999999999999999999 == 1", "(1 == 1", "1 == 1)"})
+    CHECK_MESSAGE(text_of(other) == "none", other);
+  CHECK(text_of((std::string(500, '(') + "1" + std::string(500, ')') + " == 1").c_str()) == "none");
+
+  const Dim a = Dim::symbol("a"), b = Dim::symbol("b");
+  const auto multiples = find_multiples({a - Dim::floor_divide(b, 4), b - Dim(4) * Dim::floor_divide(b, 4), a - b});
+  REQUIRE(multiples.size() == 2);
+  CHECK((multiples[1].symbol == "b" && multiples[1].factor == 4 && multiples[1].of == "a"));
+  CHECK(multiples[0].factor == 1);
+  CHECK(find_multiples({a + b, a - Dim(2), a * b - a, Dim(2) * a - Dim(3) * b, Dim(0)}).empty());
+
+  // x [s0, 4] is a view [3, s1, 4], s1 being the size of another input.
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": 100})");
+  node_of(j, 0)["target"] = "torch.ops.aten.view.default";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("size", {{"as_ints", {3, -1, 4}}})};
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"] = Json::parse(
+        R"json([{"as_int": 3}, {"as_expr": {"expr_str": "FloorDiv(Symbol('s0'), Integer(3))"}}, {"as_int": 4}])json");
+  CHECK_FALSE(read_bytes(j.dump()).ok());
+  j["guards_code"] = {"(L['x'].size()[0] % 3) == 0", "L['p_fc_bias'].size()[0] == (L['x'].size()[0] // 3)", 7};
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim(3), Dim::symbol("s1"), Dim(4)});
+  REQUIRE(graph->symbols.size() == 1);
+  CHECK(graph->symbols[0].max == 21);  // s0 is at most 64
 }
 
 TEST_CASE("torch.export: what is reflected is longer than the pad, though torch takes any size of 2 and more") {

@@ -15,6 +15,7 @@
 #include "graph/ops/size_values.h"
 #include "graph/read/torch/args.h"
 #include "graph/read/torch/export.h"
+#include "graph/read/torch/guards.h"
 #include "graph/read/torch/mutations.h"
 
 namespace qcg {
@@ -115,6 +116,8 @@ class TorchExportReader {
   // a tensor and of its indices. They become one symbol here, and inputs of other sizes are refused.
   void equate_sizes(const Node& made);
   void equate(const Dim& x, const Dim& y);
+  void make_multiple(const SizeMultiple& m, std::string_view reason);
+  void read_guards();                  // sizes of inputs that are multiples of others
   void narrow(const Dim& difference);  // the range of its symbol to sizes for which it is 0, where there are any
   void settle_sizes();                 // with the ranges that all nodes left
 

@@ -201,19 +201,42 @@ void TorchExportReader::equate_sizes(const Node& made) {
 void TorchExportReader::equate(const Dim& x, const Dim& y) {
   const Dim a = with_known(x, known_sizes_), b = with_known(y, known_sizes_);
   if (a == b || !is_one_symbol(a) || !is_one_symbol(b) || has_unbacked(a) || has_unbacked(b)) return;
-  const std::string kept = a.symbols()[0], other = b.symbols()[0];
-  const auto range_of_symbol = [&](const std::string& name) {
-    return std::ranges::find(graph().symbols, name, &Symbol::name);
-  };
-  const auto of_kept = range_of_symbol(kept), of_other = range_of_symbol(other);
-  if (of_kept == graph().symbols.end() || of_other == graph().symbols.end()) return;
-  const int64_t min = std::max(of_kept->min, of_other->min), max = std::min(of_kept->max, of_other->max);
+  make_multiple({b.symbols()[0], a.symbols()[0]}, "tensors of both are used together");
+}
+
+void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view reason) {
+  const auto symbol = std::ranges::find(graph().symbols, m.symbol, &Symbol::name),
+             of = std::ranges::find(graph().symbols, m.of, &Symbol::name);
+  if (symbol == graph().symbols.end() || of == graph().symbols.end() || symbol == of) return;
+  const int64_t min = std::max(of->min, symbol->min / m.factor + (symbol->min % m.factor > 0)),
+                max = std::min(of->max, symbol->max / m.factor);
   if (min > max) return;
-  of_kept->min = min, of_kept->max = max;
-  for (auto& [symbol, size] : known_sizes_) size = with_known(size, {{other, a}});
-  known_sizes_.emplace(other, a);
-  out_.notes.push_back(
-      fmt::format("the sizes {} and {} must be equal: tensors of both are used together", kept, other));
+  of->min = min, of->max = max;
+  const Dim size = Dim(m.factor) * Dim::symbol(m.of);
+  for (auto& [name, known] : known_sizes_) known = with_known(known, {{m.symbol, size}});
+  known_sizes_.emplace(m.symbol, size);
+  out_.notes.push_back(fmt::format("the size {} must be {}: {}", m.symbol, size.str(), reason));
+}
+
+void TorchExportReader::read_guards() {
+  const auto guards = root_.find("guards_code");
+  if (!guards || !guards->is(JsonKind::array)) return;
+  const auto size_of = [&](std::string_view input, int64_t axis) -> std::optional<Dim> {
+    const auto at = scope_.tensors.find(input);
+    if (at == scope_.tensors.end()) return std::nullopt;
+    const Shape& shape = graph().value(at->second).shape;
+    return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
+  };
+  std::vector<Dim> differences;
+  for (JsonCursor guard : *guards)
+    if (guard.is(JsonKind::string))
+      if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
+  for (const SizeMultiple& m : find_multiples(differences))
+    if (!known_sizes_.contains(m.symbol) && !known_sizes_.contains(m.of))
+      make_multiple(m, "torch checked that when it exported");
+  if (!known_sizes_.empty())
+    for (Value& value : graph().values)
+      for (Dim& size : value.shape) size = with_known(size, known_sizes_);
 }
 
 void TorchExportReader::narrow(const Dim& difference) {

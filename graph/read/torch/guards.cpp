@@ -1,0 +1,140 @@
+#include "graph/read/torch/guards.h"
+
+#include <charconv>
+#include <numeric>
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMostText = 2000, kMostTerms = 8, kMostEquations = 256;
+constexpr int kDeepest = 64;
+
+class Parser {
+ public:
+  Parser(std::string_view text, const SizeOfInput& size_of) : text_(text), size_of_(size_of) {}
+
+  std::optional<Dim> equation() {
+    const auto left = sum(0);
+    if (!left || !take("==")) return std::nullopt;
+    const auto right = sum(0);
+    if (!right || !text_.empty()) return std::nullopt;
+    const Dim difference = *left - *right;
+    return difference.valid() ? std::optional(difference) : std::nullopt;
+  }
+
+ private:
+  bool take(std::string_view word) {
+    while (text_.starts_with(' ')) text_.remove_prefix(1);
+    if (!text_.starts_with(word)) return false;
+    text_.remove_prefix(word.size());
+    while (text_.starts_with(' ')) text_.remove_prefix(1);
+    return true;
+  }
+
+  std::optional<Dim> sum(int depth) {
+    auto value = product(depth);
+    while (value) {
+      const bool plus = take("+");
+      if (!plus && !take("-")) return value;
+      const auto next = product(depth);
+      if (!next) return std::nullopt;
+      value = plus ? *value + *next : *value - *next;
+    }
+    return value;
+  }
+
+  std::optional<Dim> product(int depth) {
+    auto value = factor(depth);
+    while (value) {
+      const bool quotient = take("//"), remainder = !quotient && take("%");
+      if (!quotient && !remainder && !take("*")) return value;
+      const auto next = factor(depth);
+      if (!next || (!quotient && !remainder)) {
+        value = next ? std::optional(*value * *next) : std::nullopt;
+        continue;
+      }
+      if (next->is_constant(0)) return std::nullopt;
+      const Dim whole = Dim::floor_divide(*value, *next);
+      value = quotient ? whole : *value - *next * whole;
+    }
+    return value;
+  }
+
+  std::optional<Dim> factor(int depth) {
+    if (depth > kDeepest) return std::nullopt;
+    if (take("-")) {
+      const auto value = factor(depth + 1);
+      return value ? std::optional(Dim(-1) * *value) : std::nullopt;
+    }
+    if (take("(")) {
+      auto value = sum(depth + 1);
+      return value && take(")") ? value : std::nullopt;
+    }
+    if (!take("L['")) return number() ? std::optional(Dim(number_)) : std::nullopt;
+    const size_t quote = text_.find('\'');
+    if (quote == text_.npos) return std::nullopt;
+    const std::string_view name = text_.substr(0, quote);
+    text_.remove_prefix(quote);
+    if (!take("'].size()[") || !number() || !take("]")) return std::nullopt;
+    return size_of_(name, number_);
+  }
+
+  bool number() {
+    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), number_);
+    if (error != std::errc() || number_ < 0) return false;
+    text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+    return take("");
+  }
+
+  std::string_view text_;
+  const SizeOfInput& size_of_;
+  int64_t number_ = 0;
+};
+
+// c1 * a + c2 * b = 0 of two symbols, one of which is a multiple of the other.
+std::optional<SizeMultiple> as_multiple(const Dim& difference) {
+  if (!difference.valid() || difference.has_calls() || difference.is_constant()) return std::nullopt;
+  std::vector<std::pair<std::string, int64_t>> terms;
+  for (const auto& [monomial, coefficient] : difference.terms()) {
+    if (monomial.size() != 1) return std::nullopt;
+    terms.emplace_back(monomial[0], coefficient);
+  }
+  if (terms.size() != 2) return std::nullopt;
+  auto [a, ca] = terms[0];
+  auto [b, cb] = terms[1];
+  if ((ca > 0) == (cb > 0) || ca == INT64_MIN || cb == INT64_MIN) return std::nullopt;
+  ca = std::abs(ca), cb = std::abs(cb);
+  if (cb % ca == 0) return SizeMultiple{a, b, cb / ca};
+  if (ca % cb == 0) return SizeMultiple{b, a, ca / cb};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of) {
+  if (guard.size() > kMostText) return std::nullopt;
+  const auto difference = Parser(guard, size_of).equation();
+  return difference && difference->count_terms() <= kMostTerms ? difference : std::nullopt;
+}
+
+std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences) {
+  std::vector<SizeMultiple> found;
+  std::vector<const Dim*> with_calls;
+  for (const Dim& d : differences) {
+    if (auto multiple = as_multiple(d)) found.push_back(std::move(*multiple));
+    if (d.has_calls() && with_calls.size() < kMostEquations) with_calls.push_back(&d);
+  }
+  for (size_t i = 0; i < with_calls.size(); ++i)
+    for (size_t j = i + 1; j < with_calls.size(); ++j)
+      for (const auto& [monomial, a] : with_calls[i]->terms())
+        for (const auto& [other, b] : with_calls[j]->terms()) {
+          if (monomial != other || monomial.empty()) continue;
+          const int64_t common = std::gcd(a, b);
+          if (common == 0) continue;
+          if (auto multiple = as_multiple(Dim(b / common) * *with_calls[i] - Dim(a / common) * *with_calls[j]))
+            found.push_back(std::move(*multiple));
+        }
+  return found;
+}
+
+}  // namespace qcg

@@ -1,0 +1,32 @@
+// Guards: what torch found of sizes of inputs when it exported, as Python expressions (guards_code).
+//
+// Why here: torch keeps two symbols apart of which one is a multiple of the other, and views by both.
+//
+//   "(L['lengths'].size()[0] % 4) == 0", "L['x'].size()[0] == (L['lengths'].size()[0] // 4)"   ->  s2 = 4 * s77
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/symbol.h"
+
+namespace qcg {
+
+// The size of an axis of an input, by the input's name; nullopt: there is none.
+using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int64_t axis)>;
+
+// Left minus right side of an equation of sums, products, quotients and remainders of sizes; nullopt: of anything else.
+std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of);
+
+// symbol = factor * of
+struct SizeMultiple {
+  std::string symbol, of;
+  int64_t factor = 1;
+};
+// What follows from pairs of such differences that are 0, in which quotients cancel.
+std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences);
+
+}  // namespace qcg
