@@ -358,6 +358,12 @@ TEST_CASE("torch.export: sizes that torch compares only when it runs are one sym
   graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(graph->symbols.size() == 1);
+  j["range_constraints"]["s0"]["min_val"] = 8;  // no more than there are of them
+  j["range_constraints"]["s1"]["max_val"] = 8;
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols.size() == 2);
+  j["range_constraints"]["s1"]["max_val"] = 100;
   node_of(j, 0)["inputs"][1] = argument("dim", {{"as_int", -2}});
   graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());

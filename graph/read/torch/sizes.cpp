@@ -129,9 +129,9 @@ void TorchExportReader::find_sizes(const Node& made) {
   std::ranges::for_each(made.outputs, look);
   if (!symbolic) return;
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
+  if (!check_arguments(graph(), made).ok()) return;
   equate_sizes(made);
   if (Op(made.op).row().shape == Op("aten.pad.default").row().shape) narrow_to_padded(made);
-  if (!check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
     if (!types.ok() || types->size() != made.outputs.size()) return;
@@ -190,11 +190,11 @@ void TorchExportReader::equate_sizes(const Node& made) {
     for (size_t axis = 0; axis + 1 < std::min(key.size(), value.size()); ++axis) equate(key[axis], value[axis]);
   } else if (is_any_op(made, kIndexed)) {
     const Shape self = shape_of("self"), index = shape_of("index");
-    const auto along = as_integer(made.arg("dim"));
-    if (!along || self.size() != index.size()) return;
-    const auto rank = static_cast<int64_t>(self.size());
-    for (int64_t axis = 0; axis < rank; ++axis)
-      if (axis != *along && axis != *along + rank) equate(self[axis], index[axis]);
+    const auto there = OpArgs{graph(), made}.axis("dim", self.size());
+    if (!there.ok() || self.size() != index.size()) return;
+    for (size_t axis = 0; axis < self.size(); ++axis)  // indices may be fewer
+      if (axis != *there && range_of(self[axis] - index[axis], graph().symbols).min < 0)
+        equate(self[axis], index[axis]);
   }
 }
 
