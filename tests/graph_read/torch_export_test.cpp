@@ -113,7 +113,7 @@ TEST_CASE("torch.export: a size that a region computes is known behind it") {
   inner["nodes"].push_back({{"target", "torch.ops.aten.sym_size.int"},
                             {"name", "rows"},
                             {"inputs", {argument("self", tensor("fc_of_x")), argument("dim", {{"as_int", 0}})}},
-                            {"outputs", {size}},
+                            {"outputs", Json::array({size})},
                             {"metadata", Json::object()}});
   inner["sym_int_values"]["rows"] = Json::parse(R"({"as_expr": {"expr_str": "s0"}})");
   inner["outputs"] = {tensor("x"), size};

@@ -75,7 +75,7 @@ TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, 
   Json again = node_of(j, 1);
   again["target"] = "torch.ops.aten.neg.default";
   again["name"] = "again";
-  again["inputs"] = {argument("self", tensor("linear"))};
+  again["inputs"] = Json::array({argument("self", tensor("linear"))});
   again["outputs"][0] = tensor("again");
   meta_of(j, "again") = meta_of(j, "linear");
   graph_of(j)["nodes"].push_back(again);
