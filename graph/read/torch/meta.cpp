@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "graph/ops/infer.h"
 #include "graph/read/files/limits.h"
 
 namespace qcg {
@@ -377,6 +378,17 @@ bool has_sane_extent(const Tensor& tensor) {
   return numel < kMaxExtent / bytes && last < kMaxExtent / bytes;
 }
 
+// Whether two strides differ whatever the sizes are: of [6, s0], transposed, they are those of a row-major tensor where
+// s0 is 1. The strides of a copy are written as products of its sizes, or of Max(1, size).
+static bool never_equal(const Dim& a, const Dim& b) {
+  if (a.has_calls() || b.has_calls()) return false;
+  const Dim difference = a - b;
+  std::vector<Symbol> symbols;
+  for (std::string& name : difference.symbols()) symbols.push_back({std::move(name), 1, INT64_MAX});
+  const DimRange range = range_of(difference, symbols);
+  return range.min > 0 || range.max < 0;
+}
+
 MemoryOrder memory_order(const JsonCursor& meta) {
   const auto size_list = meta.array_at("sizes"), stride_list = meta.array_at("strides");
   if (!size_list.ok() || !stride_list.ok()) return MemoryOrder::unknown;
@@ -388,9 +400,7 @@ MemoryOrder memory_order(const JsonCursor& meta) {
     const Dim &size = (*sizes)[axis], &stride = (*strides)[axis];
     if (size.is_constant(1)) continue;
     if (!(stride == expected)) {
-      // The strides of a copy are written as products of its sizes, or of Max(1, size).
-      const bool is_product = !stride.has_calls() && !expected.has_calls();
-      if (is_product && size.is_constant() && size.constant() > 1) return MemoryOrder::other;
+      if (size.is_constant() && size.constant() > 1 && never_equal(stride, expected)) return MemoryOrder::other;
       order = MemoryOrder::unknown;
     }
     expected = expected * size;

@@ -69,6 +69,11 @@ bool is_reshape(std::string_view target) {
   return is_one_of(target, {"torch.ops.aten.reshape.", "torch.ops.aten.flatten."});
 }
 
+// What copies its tensor where that is not row-major, and else gives a view of it.
+bool may_copy(std::string_view target) {
+  return is_reshape(target) || target.starts_with("torch.ops.aten.contiguous.");
+}
+
 bool is_asked_to_copy(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return false;
@@ -95,6 +100,7 @@ std::string_view first_tensor(const JsonCursor& node) {
 }
 
 bool is_view_of_memory(const OpSchema& op) {
+  if (Op(&op) == Op("aten.contiguous.default")) return true;
   constexpr Op kCopies[] = {"aten.flip.default", "aten.repeat.default", "aten.tile.default",
                             "aten.repeat_interleave.self_int"};
   return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
@@ -116,15 +122,14 @@ void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::str
     if (!writes && !views && !may_return_itself(target)) continue;
     for_each_output(node, [&](std::string_view name) {
       std::vector<std::string_view>& of_output = memory[name] = roots;
-      if (copies(target, self, name)) of_output.push_back(name);
+      if (may_copy(target)) of_output.push_back(name);
     });
   }
 }
 
 bool Mutations::copies(std::string_view target, std::string_view self, std::string_view output) const {
   if (order_of_(self) != MemoryOrder::other) return false;
-  if (target.starts_with("torch.ops.aten.contiguous.")) return true;
-  return is_reshape(target) && order_of_(output) == MemoryOrder::row_major;
+  return may_copy(target) && (!is_reshape(target) || order_of_(output) == MemoryOrder::row_major);
 }
 
 // A view of other memory than row-major is no row-major memory, either.
@@ -136,6 +141,7 @@ void Mutations::define(std::string_view name) {
   if (!followed_.contains(name) || first_name_.contains(name)) return;
   first_name_[name] = name;
   memories_[name].names = {name};
+  memories_[name].is_input = graph_.nodes.empty();
 }
 
 Mutations::Memory* Mutations::memory_of(std::string_view name) {
@@ -164,11 +170,16 @@ Status Mutations::refresh(std::string_view name) { return take_again(name, 0); }
 
 Status Mutations::take_again(std::string_view name, size_t depth) {
   Memory* memory = memory_of(name);
+  if (memory && memory->is_lost)
+    return Error::unsupported(std::string(name), "it is read after a write to what may be a view or a copy of it",
+                              kHelp);
   if (!memory || memory->base.empty()) return {};
   if (depth > kMostDepth) return Error::unsupported(std::string(name), "a view of too many views", kHelp);
   QCG_CHECK(take_again(memory->base, depth + 1));
   const Memory& base = memories_.at(memory->base);
   if (memory->base_version == base.version) return {};
+  if (memory->may_be_copy)
+    return Error::unsupported(std::string(name), "it may be a view or a copy of what was written since", kHelp);
   Node view = graph_.nodes[memory->view];
   view.args[0] = scope_.tensors.at(memory->base);
   QCG_TRY(value, emit(view.op->name, view.args, view));
@@ -188,7 +199,9 @@ Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
   Memory* memory = memory_of(self);
   if (!memory) return false;
   // .contiguous() of a view may be a copy.
-  const bool may = may_return_itself(target) && same_dtype && !is_asked_to_copy(node) &&
+  bool is_copy = false;
+  for_each_output(node, [&](std::string_view name) { is_copy = is_copy || copies(target, self, name); });
+  const bool may = may_return_itself(target) && same_dtype && !is_asked_to_copy(node) && !is_copy &&
                    (memory->base.empty() || !target.starts_with("torch.ops.aten.contiguous."));
   if (!may && !returns_itself(target)) return false;
   for_each_output(node, [&](std::string_view name) {
@@ -200,12 +213,15 @@ Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
 }
 
 void Mutations::add_views(const JsonCursor& node, NodeId view) {
-  const std::string_view base = first_name_.at(first_tensor(node));
+  const std::string_view target = target_of(node), self = first_tensor(node), base = first_name_.at(self);
   size_t output = 0;
   for_each_output(node, [&](std::string_view name) {
-    if (copies(target_of(node), first_tensor(node), name)) return;
+    if (copies(target, self, name)) return;
+    const Memory& of = memories_.at(base);
+    Memory made = {{name}, base, view, output++, 0, of.version};
+    made.may_be_copy = may_copy(target) && !of.base.empty() && !views(self, name);
     first_name_[name] = name;
-    memories_[name] = {{name}, base, view, output++, 0, memories_.at(base).version};
+    memories_[name] = std::move(made);
   });
 }
 
@@ -235,9 +251,22 @@ Status Mutations::write_to(std::string_view name, ValueId result, size_t depth) 
   set(memory, result);
   if (memory.base.empty()) return {};
   if (depth > kMostDepth) return Error::unsupported(std::string(name), "a view of too many views", kHelp);
+  if (memory.may_be_copy) return leave(memory);
   QCG_TRY(base, write_back(memory, scope_.tensors.at(memory.base), result));
   QCG_CHECK(write_to(memory.base, base, depth + 1));
   memory.base_version = memories_.at(memory.base).version;
+  return {};
+}
+
+// What may be a copy is memory of its own from here on, if nobody reads what it may be a view of.
+Status Mutations::leave(Memory& memory) {
+  for (std::string_view base = memory.base; !base.empty(); base = memories_.at(base).base) {
+    Memory& of = memories_.at(base);
+    if (of.is_input)
+      return Error::unsupported(std::string(memory.names.front()), "something is written through this view", kHelp);
+    of.is_lost = true;
+  }
+  memory.base = {}, memory.may_be_copy = false;
   return {};
 }
 
@@ -291,8 +320,9 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);
   // Of dense memory these are views; of a view they may be copies, which nothing is written through.
   const bool dense = memories_.at(memory.base).base.empty() || views(memory.base, memory.names.front());
-  const bool reshapes = op == "aten.view.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.dim" ||
-                        (dense && (op == "aten.reshape.default" || op == "aten.flatten.using_ints"));
+  const bool reshapes =
+      op == "aten.view.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.dim" ||
+      (dense && (op == "aten.reshape.default" || op == "aten.flatten.using_ints" || op == "aten.contiguous.default"));
   if (reshapes) return emit("aten.reshape.default", {result, std::vector<Dim>(shape.begin(), shape.end())}, view);
   return Error::unsupported(view.where, op + ": something is written through this view", kHelp);
 }

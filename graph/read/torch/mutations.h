@@ -25,7 +25,7 @@
 
 namespace qcg {
 
-// Whether torch gives a view: flip and repeats are views here alone, and do not see what is written later.
+// Whether torch gives a view, or may: flip and repeats are views here alone, and do not see what is written later.
 bool is_view_of_memory(const OpSchema& op);
 
 // The name of the tensor that a node takes first; empty if its first argument is none.
@@ -63,6 +63,8 @@ class Mutations {
     NodeId view = 0;        // the node that takes the view, and which of its outputs it is
     size_t output = 0;
     uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
+    bool may_be_copy = false;                // the strides of its base do not say
+    bool is_input = false, is_lost = false;  // lost: something was written that may be a view of it
   };
 
   // Whether contiguous() and reshapes of a tensor certainly are copies, or certainly are views.
@@ -71,6 +73,7 @@ class Mutations {
   Memory* memory_of(std::string_view name);
   Status take_again(std::string_view name, size_t depth);
   Status write_to(std::string_view name, ValueId result, size_t depth);
+  Status leave(Memory& memory);
   Result<ValueId> write_back(const Memory& view, ValueId base, ValueId result);
   Result<ValueId> emit(std::string_view op, std::vector<Arg> args, const Node& like);
   void set(Memory& memory, ValueId value);
