@@ -268,16 +268,18 @@ Result<Tensors> run_group_norm(const RefContext& c) {
   const int64_t rows = shape[0] * groups, size = rows == 0 ? 0 : static_cast<int64_t>(y.size()) / rows;
   const int64_t each = size * groups / std::max<int64_t>(channels, 1);  // elements of a channel
   const bool running = c.node.op->arg_index("use_input_stats") >= 0 && !*c.node.arg("use_input_stats").get<bool>();
-  const std::vector<double> running_mean = running ? read_doubles(c.tensor("running_mean").data) : by,
-                            running_variance = running ? read_doubles(c.tensor("running_var").data) : by;
+  std::vector<double> running_mean, running_variance;
+  if (running) running_mean = read_doubles(c.tensor("running_mean").data);
+  if (running) running_variance = read_doubles(c.tensor("running_var").data);
   for (int64_t row = 0; row < rows; ++row) {
     double* x = y.data() + row * size;
     double mean = 0, variance = 0;
-    for (int64_t i = 0; i < size; ++i) mean += x[i] / static_cast<double>(size);
-    for (int64_t i = 0; i < size; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(size);
     if (running) {
       mean = running_mean[static_cast<size_t>(row % channels)];
       variance = running_variance[static_cast<size_t>(row % channels)];
+    } else {
+      for (int64_t i = 0; i < size; ++i) mean += x[i] / static_cast<double>(size);
+      for (int64_t i = 0; i < size; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(size);
     }
     const double inverse = 1 / std::sqrt(variance + c.number("eps"));
     for (int64_t i = 0; i < size; ++i) {

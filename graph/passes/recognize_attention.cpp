@@ -60,7 +60,7 @@ bool has_huge_number(const Expr& e) {
 struct Mask {
   Expr seen;
   double hidden = 0;
-  bool is_term = false;
+  bool is_term = false;  // of a sum
 };
 
 // where(c, x, -inf) is x where c sees it, where(c, -inf, x) the other way round; among the terms of a sum, too. Casts of

@@ -14,7 +14,7 @@ TEST_CASE("torch.export: a write to what the graph made is its next value") {
   CHECK(graph->value(graph->outputs[0]).name == "relu");
 }
 
-TEST_CASE("torch.export: every operator that writes is the one that computes what it writes") {
+TEST_CASE("torch.export: an operator that writes is read as the one that computes the new value") {
   const auto reads_as = [](const char* target, std::vector<Json> inputs, const char* text) {
     INFO(std::string(target));
     Json j = small_export();

@@ -266,11 +266,13 @@ Result<Types> infer_group_norm(const OpArgs& a) {
     return a.fail("input", "channels are axis 1, a constant, which " + describe(x) + " has not");
   const std::string_view name = has_arg(a, "group") ? "group" : "num_groups";
   int64_t groups = x.shape[1].constant();
-  if (has_arg(a, "use_input_stats")) {                                  // instance_norm: every channel is a group
-    for (std::string_view statistic : {"running_mean", "running_var"})  // those that training left, as of batch_norm
-      if (const Value* v = a.optional_tensor(statistic);
-          !a.boolean("use_input_stats") && (!v || !is_floating(v->dtype) || v->shape != Shape{x.shape[1]}))
+  if (has_arg(a, "use_input_stats")) {  // instance_norm: every channel is a group
+    for (std::string_view statistic : {"running_mean", "running_var"}) {
+      if (a.boolean("use_input_stats")) break;
+      const Value* v = a.optional_tensor(statistic);
+      if (!v || !is_floating(v->dtype) || v->shape != Shape{x.shape[1]})
         return a.fail(statistic, "without statistics of the input, it is one float per channel of " + describe(x));
+    }
   } else {
     QCG_TRY(given, a.constant(name));
     groups = given;

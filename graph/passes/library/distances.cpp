@@ -67,8 +67,8 @@ Values write_pairwise_distance(OpEmitter& e, const Graph& graph, const Node& nod
   return {norm_of(e, difference, *as_number(node.arg("p")), {Dim(-1)}, *node.arg("keepdim").get<bool>())};
 }
 
-// As torch decides it: more than 25 rows on a side are multiplied, unless compute_mode forbids it. Of sizes known only
-// at run time, which may be few, differences are what is right of equal rows, too.
+// As torch decides it: more than 25 rows on a side are multiplied, unless compute_mode forbids it. Rows
+// whose number is known only at run time are subtracted: distances of equal rows are 0 then.
 bool are_multiplied(const Graph& graph, const Node& node) {
   if (is_op(node, "aten._euclidean_dist.default")) return true;
   constexpr int64_t kFewRows = 25, kAlways = 1, kNever = 2;

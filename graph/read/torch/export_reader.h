@@ -71,8 +71,8 @@ class TorchExportReader {
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where);
   // Whether the node returns its first tensor as it is, and that is memory that something writes to.
   Result<bool> read_alias(const JsonCursor& node);
-  // A node that writes to its first tensor: what it computes is the tensor's next value.
-  Status read_write(const JsonCursor& node, std::string where);
+  // A node that writes to its first tensor: what `op` computes is the tensor's next value.
+  Status read_write(const JsonCursor& node, const OpSchema& op, std::string where);
   // Says of a node where it comes from.
   Status describe(const JsonCursor& node, NodeId id, std::string where, const std::vector<std::string_view>& names);
   void read_module(const JsonCursor& node, const std::string& name);

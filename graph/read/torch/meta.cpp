@@ -252,6 +252,17 @@ class SreprParser {
   size_t at_ = 0;
 };
 
+// Whether two strides differ whatever the sizes are: of [6, s0], transposed, they are those of a row-major tensor where
+// s0 is 1. The strides of a copy are written as products of its sizes, or of Max(1, size).
+bool never_equal(const Dim& a, const Dim& b) {
+  if (a.has_calls() || b.has_calls()) return false;
+  const Dim difference = a - b;
+  std::vector<Symbol> symbols;
+  for (std::string& name : difference.symbols()) symbols.push_back({std::move(name), 1, INT64_MAX});
+  const DimRange range = range_of(difference, symbols);
+  return range.min > 0 || range.max < 0;
+}
+
 Result<std::vector<int64_t>> constants(const Shape& dims, const JsonCursor& list) {
   std::vector<int64_t> values;
   size_t i = 0;
@@ -376,17 +387,6 @@ bool has_sane_extent(const Tensor& tensor) {
   }
   int64_t bytes = static_cast<int64_t>(dtype_bytes(tensor.dtype));
   return numel < kMaxExtent / bytes && last < kMaxExtent / bytes;
-}
-
-// Whether two strides differ whatever the sizes are: of [6, s0], transposed, they are those of a row-major tensor where
-// s0 is 1. The strides of a copy are written as products of its sizes, or of Max(1, size).
-static bool never_equal(const Dim& a, const Dim& b) {
-  if (a.has_calls() || b.has_calls()) return false;
-  const Dim difference = a - b;
-  std::vector<Symbol> symbols;
-  for (std::string& name : difference.symbols()) symbols.push_back({std::move(name), 1, INT64_MAX});
-  const DimRange range = range_of(difference, symbols);
-  return range.min > 0 || range.max < 0;
 }
 
 MemoryOrder memory_order(const JsonCursor& meta) {

@@ -198,7 +198,7 @@ Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
   const std::string_view target = target_of(node), self = first_tensor(node);
   Memory* memory = memory_of(self);
   if (!memory) return false;
-  // .contiguous() of a view may be a copy.
+  // add_views treats .contiguous() of a view, which may be a copy.
   bool is_copy = false;
   for_each_output(node, [&](std::string_view name) { is_copy = is_copy || copies(target, self, name); });
   const bool may = may_return_itself(target) && same_dtype && !is_asked_to_copy(node) && !is_copy &&
@@ -258,7 +258,7 @@ Status Mutations::write_to(std::string_view name, ValueId result, size_t depth) 
   return {};
 }
 
-// What may be a copy is memory of its own from here on, if nobody reads what it may be a view of.
+// From here on the possible copy is memory of its own. What it may be a view of is lost: reading it is refused.
 Status Mutations::leave(Memory& memory) {
   for (std::string_view base = memory.base; !base.empty(); base = memories_.at(base).base) {
     Memory& of = memories_.at(base);

@@ -50,7 +50,7 @@ class Mutations {
   bool follows(const JsonCursor& node) const;
   // A node that returns its first tensor as it is (.to(its own dtype), detach); true if it was one.
   Result<bool> read_alias(const JsonCursor& node, bool same_dtype);
-  // After a view was read, or a reshape.
+  // After a view was read, or what copies some tensors and views others.
   void add_views(const JsonCursor& node, NodeId view);
   // After the value was computed that a node writes to its first tensor.
   Status write(const JsonCursor& node, ValueId result);
@@ -64,7 +64,8 @@ class Mutations {
     size_t output = 0;
     uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
     bool may_be_copy = false;                // the strides of its base do not say
-    bool is_input = false, is_lost = false;  // lost: something was written that may be a view of it
+    bool is_input = false;
+    bool is_lost = false;  // a possible view of it was written: its value is not known
   };
 
   // Whether contiguous() and reshapes of a tensor certainly are copies, or certainly are views.

@@ -43,7 +43,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   if (follows) {
     QCG_TRY(is_alias, read_alias(node));
     if (is_alias) return {};
-    if (writes) return read_write(node, std::move(where));
+    if (writes) return read_write(node, written, std::move(where));
   }
   if (writes) return node.bad("writes to what is no tensor of this graph", kExportGraphAgain);
   if (target == kAsStrided) QCG_CHECK(check_as_strided(node));
@@ -91,16 +91,12 @@ Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
   return mutations_.read_alias(node, same);
 }
 
-Status TorchExportReader::read_write(const JsonCursor& node, std::string where) {
+Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& op, std::string where) {
   QCG_TRY(target_at, node.at("target"));
   QCG_TRY(target, target_at.string());
-  const OpSchema* op = functional_torch_op(target);
-  if (!op)
-    return target_at.unsupported(quote(target) + " writes to a buffer or an input of the model",
-                                 "export with .run_decompositions(), which makes new values of writes");
-  QCG_TRY(args, read_arguments(node, *op, false));
+  QCG_TRY(args, read_arguments(node, op, false));
   Node made;
-  made.op = op;
+  made.op = &op;
   made.args = args;
   made.where = where;
   QCG_CHECK(check_arguments(graph(), made));
@@ -119,7 +115,7 @@ Status TorchExportReader::read_write(const JsonCursor& node, std::string where) 
   result.name = unique_name(names.empty() ? "written" : std::string(names[0]));
   result.dtype = types[0].dtype;
   result.shape = std::move(types[0].shape);
-  const NodeId id = graph().add_node(op, std::move(args), {std::move(result)});
+  const NodeId id = graph().add_node(&op, std::move(args), {std::move(result)});
   QCG_CHECK(describe(node, id, std::move(where), names));
   return mutations_.write(node, graph().nodes[id].outputs[0]);
 }

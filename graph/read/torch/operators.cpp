@@ -79,7 +79,7 @@ constexpr Synonym kWriting[] = {
     {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
     {"aten.floor_divide_.Tensor", "aten.floor_divide.default"},
 };
-// x &= y
+// x &= y. Their overloads are those of __and__.
 constexpr std::string_view kAugmented[] = {"torch.ops.aten.__iand__.", "torch.ops.aten.__ior__.",
                                            "torch.ops.aten.__ixor__.", "torch.ops.aten.__ilshift__.",
                                            "torch.ops.aten.__irshift__."};
@@ -189,12 +189,15 @@ Status find_missing(const JsonCursor& nodes, MissingOperators& missing) {
   return {};
 }
 
+bool is_augmented(std::string_view target) {
+  return std::ranges::any_of(kAugmented, [&](std::string_view name) { return target.starts_with(name); });
+}
+
 }  // namespace
 
 bool writes_first_tensor(std::string_view target) {
   if (changes_shape_alone(target) || target.starts_with("torch.ops.aten.detach_.")) return false;
-  for (std::string_view name : kAugmented)
-    if (target.starts_with(name)) return true;
+  if (is_augmented(target)) return true;
   const size_t dot = target.rfind('.');
   return dot != std::string_view::npos && dot >= 2 && target[dot - 1] == '_' && target[dot - 2] != '_';
 }
@@ -205,24 +208,18 @@ bool changes_shape_alone(std::string_view target) {
   return false;
 }
 
-const OpSchema* functional_torch_op(std::string_view target) {
+const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
   if (target == kOutDtype) return find_op("aten._int_mm.default");
   std::string name(target.substr(kPrefix.size()));
-  if (std::ranges::any_of(kAugmented, [&](std::string_view a) { return target.starts_with(a); }))
-    name.erase(name.find("__i") + 2, 1);
   for (const Synonym& writing : kWriting)
     if (name == writing.other) return find_op(writing.name);
-  if (writes_first_tensor(target) || changes_shape_alone(target))
-    if (const size_t dot = name.rfind('.'); name[dot - 1] == '_' && name[dot - 2] != '_') name.erase(dot - 1, 1);
+  if (is_augmented(target)) name.erase(name.find("__i") + 2, 1);
+  else if (writes_first_tensor(target) || changes_shape_alone(target)) name.erase(name.rfind('.') - 1, 1);
   for (const Synonym& synonym : kSynonyms)
     if (name.starts_with(synonym.other)) name.replace(0, synonym.other.size(), synonym.name);
-  return find_op(name);
-}
-
-const OpSchema* find_torch_op(std::string_view target) {
-  const OpSchema* op = functional_torch_op(target);
+  const OpSchema* op = find_op(name);
   return op && op->role != OpRole::internal ? op : nullptr;
 }
 

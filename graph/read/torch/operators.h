@@ -23,14 +23,13 @@ enum class TorchTarget {
 };
 
 TorchTarget classify_target(std::string_view target);
-const OpSchema* find_torch_op(std::string_view target);  // nullptr unless TorchTarget::op
+// nullptr unless TorchTarget::op. Of an operator that writes: the one that computes what it writes.
+const OpSchema* find_torch_op(std::string_view target);
 
 // Whether a node of this operator writes to its first tensor, as add_ and copy_ do.
 bool writes_first_tensor(std::string_view target);
 // Whether it gives its first tensor another shape, as unsqueeze_ does: a view, and the tensor's name is not used again.
 bool changes_shape_alone(std::string_view target);
-// The operator that computes what such a node writes, or any other; nullptr where the op table has none.
-const OpSchema* functional_torch_op(std::string_view target);
 
 // Reads a number out of a tensor.
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",

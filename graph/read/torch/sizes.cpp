@@ -17,6 +17,9 @@ bool has_unbacked(const Dim& size) {
   return std::ranges::any_of(symbols, is_unbacked);
 }
 
+// Whether the sizes of a node are checked as those of `op` are.
+bool has_rule_of(const Node& node, Op op) { return Op(node.op).row().shape == op.row().shape; }
+
 }  // namespace
 
 Status TorchExportReader::read_symbolic(const JsonCursor& node) {
@@ -131,7 +134,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
   if (!check_arguments(graph(), made).ok()) return;
   equate_sizes(made);
-  if (Op(made.op).row().shape == Op("aten.pad.default").row().shape) narrow_to_padded(made);
+  if (has_rule_of(made, "aten.pad.default")) narrow_to_padded(made);
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
     if (!types.ok() || types->size() != made.outputs.size()) return;
@@ -180,15 +183,10 @@ void TorchExportReader::narrow_to_padded(const Node& pad) {
 
 void TorchExportReader::equate_sizes(const Node& made) {
   const auto shape_of = [&](std::string_view arg) { return graph().value(made.tensor(arg)).shape; };
-  constexpr Op kAttentions[] = {"aten.scaled_dot_product_attention.default",
-                                "aten._scaled_dot_product_flash_attention_for_cpu.default",
-                                "aten._scaled_dot_product_attention_math.default"};
-  constexpr Op kIndexed[] = {"aten.gather.default", "aten.scatter.src", "aten.scatter.value",
-                             "aten.scatter_add.default", "aten.scatter_reduce.two"};
-  if (is_any_op(made, kAttentions)) {
+  if (has_rule_of(made, "aten.scaled_dot_product_attention.default")) {
     const Shape key = shape_of("key"), value = shape_of("value");
     for (size_t axis = 0; axis + 1 < std::min(key.size(), value.size()); ++axis) equate(key[axis], value[axis]);
-  } else if (is_any_op(made, kIndexed)) {
+  } else if (has_rule_of(made, "aten.gather.default") || has_rule_of(made, "aten.scatter.src")) {
     const Shape self = shape_of("self"), index = shape_of("index");
     const auto there = OpArgs{graph(), made}.axis("dim", self.size());
     if (!there.ok() || self.size() != index.size()) return;
