@@ -30,8 +30,15 @@ namespace qcg::test {
 // One kernel of a program: its module's bytes, and its PTX, which is translated when it is first launched.
 struct Module {
   std::string cubin, source, ptx;
-  std::optional<ptx::LoadedKernel> kernel;
+  const ptx::LoadedKernel* kernel = nullptr;
 };
+
+// The kernel cache of all programs of the process, whose kernels are often the same.
+inline const std::string& shared_kernel_cache() {
+  static const TempDir dir;
+  static const std::string path = dir / "cache";
+  return path;
+}
 
 inline const std::string kMlp = source_dir() + "/examples/llama_mlp_int8",
                          kPositions = source_dir() + "/tests/cli/state_models/positions";
@@ -55,10 +62,15 @@ class ExecutedDevice : public FakeDriver {
 
   // Before the stand-in is opened: NVRTC, too, looks for a driver.
   void add_program(const std::string& dir) {
+    const size_t first = modules_.size();
+    std::vector<std::string*> missing;  // a text of each kernel that no program before had
     std::vector<CompileJob> jobs;
     for (const auto& file : fs::directory_iterator(dir + "/kernels")) {
       if (file.path().extension() != ".cubin") continue;
-      modules_.push_back({slurp(file.path()), slurp(dir + "/sources/" + file.path().stem().string() + ".cu"), "", {}});
+      modules_.push_back({slurp(file.path()), slurp(dir + "/sources/" + file.path().stem().string() + ".cu"), ""});
+      const auto [text, is_new] = texts().try_emplace({isa_, modules_.back().source});
+      if (!is_new) continue;
+      missing.push_back(&text->second);
       CompileJob& job = jobs.emplace_back();
       job.language = Language::cuda;
       job.output = OutputKind::assembly;
@@ -70,13 +82,14 @@ class ExecutedDevice : public FakeDriver {
     REQUIRE_MESSAGE(results.ok(), results.error().to_string());
     for (size_t i = 0; i < jobs.size(); ++i) {
       REQUIRE_MESSAGE((*results)[i].ok(), (*results)[i].log);
-      modules_[i].ptx = (*results)[i].bytes;
+      *missing[i] = (*results)[i].bytes;
     }
+    for (size_t i = first; i < modules_.size(); ++i) modules_[i].ptx = texts().at({isa_, modules_[i].source});
   }
 
   // A kernel that is in no program.
   void add_module(const std::string& cubin, const std::string& source, const std::string& ptx) {
-    modules_.push_back({cubin, source, ptx, {}});
+    modules_.push_back({cubin, source, ptx});
   }
 
   // Where the host finds what is at an address. It may write it.
@@ -130,13 +143,13 @@ class ExecutedDevice : public FakeDriver {
   }
   size_t parameter_bytes(void* function) override {
     auto* m = static_cast<Module*>(function);
-    if (!m->kernel) m->kernel.emplace(translate(*m));
+    if (!m->kernel) m->kernel = &translated(m->ptx);
     return static_cast<size_t>(m->kernel->parameter_bytes());
   }
   int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared,
              const void* parameter) override {
     auto* m = static_cast<Module*>(function);
-    if (!m->kernel) m->kernel.emplace(translate(*m));
+    if (!m->kernel) m->kernel = &translated(m->ptx);
     ptx::GlobalMemory variables = m->kernel->memory();
     std::copy(variables.buffers().begin(), variables.buffers().end(), memory_.buffers().begin());
     const auto* bytes = static_cast<const uint8_t*>(parameter);
@@ -149,11 +162,18 @@ class ExecutedDevice : public FakeDriver {
   }
 
  private:
-  static ptx::LoadedKernel translate(const Module& m) {
-    auto kernel = ptx::load_kernel(m.ptx);
+  // PTX by the source that it was compiled from.
+  static std::map<std::pair<Isa, std::string>, std::string>& texts() {
+    static std::map<std::pair<Isa, std::string>, std::string> all;
+    return all;
+  }
+  static const ptx::LoadedKernel& translated(const std::string& ptx) {
+    static std::map<std::string, ptx::LoadedKernel> all;
+    if (const auto known = all.find(ptx); known != all.end()) return known->second;
+    auto kernel = ptx::load_kernel(ptx);
     REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
     REQUIRE(kernel->memory().buffers().size() <= kVariables);
-    return std::move(*kernel);
+    return all.emplace(ptx, std::move(*kernel)).first->second;
   }
 
   Toolchain tool_;
@@ -167,20 +187,19 @@ constexpr std::initializer_list<const char*> kRecording = {"cuStreamCreate", "cu
                                                            "cuStreamEndCapture", "cuGraphInstantiateWithFlags"};
 
 // `graph` is a folder with graph.pt2, or a file.
-inline Result<CompileReport> try_compile(const std::string& graph, Isa isa, const std::string& output,
-                                         const std::string& cache) {
+inline Result<CompileReport> try_compile(const std::string& graph, Isa isa, const std::string& output) {
   CompileOptions o;
   o.input = fs::is_directory(graph) ? graph + "/graph.pt2" : graph;
   o.output = output;
   o.target = Target{Device::cuda, isa}.str();
   o.tune = TuneMode::off;
   o.jobs = 2;
-  o.cache_dir = cache;
+  o.cache_dir = shared_kernel_cache();
   return compile_program(o);
 }
 
-inline void compile_graph(const std::string& graph, Isa isa, const std::string& output, const std::string& cache) {
-  auto report = try_compile(graph, isa, output, cache);
+inline void compile_graph(const std::string& graph, Isa isa, const std::string& output) {
+  auto report = try_compile(graph, isa, output);
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
 }
 
@@ -193,7 +212,7 @@ struct ExecutedProgram {
 
   // Compiles `graph`, a folder with graph.pt2 or a file.
   ExecutedProgram(const Toolchain& tool, const std::string& graph, Isa isa = Isa::sm_80) : device(tool, isa) {
-    compile_graph(graph, isa, path, dir / "cache");
+    compile_graph(graph, isa, path);
     device.add_program(path);
     library.emplace(device);
   }

@@ -17,7 +17,7 @@ void check_program(const std::string& folder, const Toolchain& tool, std::initia
                    Isa isa = Isa::sm_80) {
   INFO(folder);
   TempDir dir;
-  compile_graph(folder, isa, dir / "p.qcg", dir / "cache");
+  compile_graph(folder, isa, dir / "p.qcg");
   ExecutedDevice device(tool, isa);
   device.add_program(dir / "p.qcg");
   const FakeLibrary library(device);
@@ -46,7 +46,7 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
   check_program(folder, *tool, {1});
 
   TempDir dir;
-  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
+  compile_graph(folder, Isa::sm_80, dir / "p.qcg");
   std::string stem;
   for (const auto& file : fs::directory_iterator(folder))
     if (const std::string path = file.path(); path.ends_with(".inputs.safetensors"))
@@ -157,7 +157,7 @@ TEST_CASE("a program for CPUs and devices runs on the device where there is one 
     CompileOptions o{.input = folder + "/graph.pt2", .output = parts.back(), .target = target};
     o.tune = TuneMode::off;
     o.verify = Verify::kernels;
-    o.cache_dir = dir / "cache";
+    o.cache_dir = shared_kernel_cache();
     auto report = compile_program(o);
     REQUIRE_MESSAGE(report.ok(), report.error().to_string());
     on_device = static_cast<size_t>(report->weight_bytes);
@@ -310,7 +310,7 @@ Tally run_graphs(const Toolchain& tool, Isa isa, double budget_s) {
     }
     INFO(folder);
     TempDir dir;
-    const auto report = try_compile(folder, isa, dir / "p.qcg", dir / "cache");
+    const auto report = try_compile(folder, isa, dir / "p.qcg");
     const std::vector<std::string> stems = stems_of(folder);
     if (!report.ok()) {
       CHECK_MESSAGE(report.error().code == ErrorCode::Unsupported, report.error().to_string());
@@ -336,7 +336,7 @@ TEST_CASE("graphs whose linears store integers, and graphs that choose the large
     if (folder.empty()) continue;
     INFO(folder);
     TempDir dir;
-    compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
+    compile_graph(folder, Isa::sm_80, dir / "p.qcg");
     run_stems(dir / "p.qcg", stems_of(folder), *tool, Isa::sm_80);
   }
 }

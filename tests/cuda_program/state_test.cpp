@@ -15,7 +15,7 @@ namespace {
 
 // Two methods, both of the graph that writes rows of buffers at positions.
 void compile_methods(const TempDir& dir, const std::string& output) {
-  compile_graph(kPositions, Isa::sm_80, dir / "one.qcg", dir / "cache");
+  compile_graph(kPositions, Isa::sm_80, dir / "one.qcg");
   const std::vector<MethodProgram> methods = {{"first", dir / "one.qcg"}, {"second", dir / "one.qcg"}};
   const auto report = combine_methods(methods, output);
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
