@@ -173,7 +173,7 @@ size_t count_spatial(const OpArgs& a);
 // By such an axis.
 Result<std::vector<WindowAxis>> window_axes(const OpArgs& a);
 // The part [first, last) of an axis of `size` that place `at` of `count` of an adaptive pool covers.
-std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count);
+std::pair<Dim, Dim> adaptive_window(int64_t at, const Dim& size, int64_t count);
 
 // One of the two axes along which im2col and col2im cut patches.
 struct PatchAxis {

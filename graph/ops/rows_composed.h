@@ -61,6 +61,8 @@ inline constexpr OpRow kComposed[] = {
      pointwise, infer_variance},
     {"aten.std.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
      pointwise, infer_variance},
+    {"aten.var.default", "(Tensor self, bool unbiased=True) -> Tensor", pointwise, infer_variance},
+    {"aten.std.default", "(Tensor self, bool unbiased=True) -> Tensor", pointwise, infer_variance},
     {"aten.max.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
      pointwise, infer_extreme_of_axis},
     {"aten.min.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",

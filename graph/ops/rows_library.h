@@ -100,6 +100,8 @@ inline constexpr OpRow kLibrary[] = {
      pointwise, infer_diag_embed},
     {"aten.kron.default", "(Tensor self, Tensor other) -> Tensor", pointwise, infer_kron},
     {"aten.channel_shuffle.default", "(Tensor self, SymInt groups) -> Tensor", pointwise, infer_channel_shuffle},
+    {"aten.var_mean.default", "(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", pointwise, infer_moments},
+    {"aten.std_mean.default", "(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", pointwise, infer_moments},
     {"aten.var_mean.correction",
      "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
      pointwise, infer_moments},

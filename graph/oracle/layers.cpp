@@ -204,7 +204,8 @@ Result<Tensors> run_adaptive_pool(const RefContext& c) {
   return pool(c, size[0] * size[1] * size[2], count, is_of_maxima(c),
               [&](const std::array<int64_t, 3>& at, const double* x, Pooled& pooled) {
                 std::array<std::pair<int64_t, int64_t>, 3> part;
-                for (size_t i = 0; i < 3; ++i) part[i] = adaptive_window(at[i], size[i], count[i]);
+                for (size_t i = 0; i < 3; ++i)
+                  part[i] = {at[i] * size[i] / count[i], ((at[i] + 1) * size[i] + count[i] - 1) / count[i]};
                 double elements = 0;
                 for (int64_t d = part[0].first; d < part[0].second; ++d)
                   for (int64_t h = part[1].first; h < part[1].second; ++h)

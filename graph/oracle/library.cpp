@@ -340,9 +340,7 @@ Result<Tensors> run_channel_shuffle(const RefContext& c) {
 template <class F>
 std::vector<double> reduced_groups(const RefContext& c, F&& f) {
   const Tensor& x = c.tensor("self").data;
-  std::vector<Dim> dims;
-  if (const Dim* single = c.node.arg("dim").get<Dim>()) dims.push_back(*single);
-  else if (const auto* some = c.node.arg("dim").get<std::vector<Dim>>()) dims = *some;
+  std::vector<Dim> dims = named_axes(c.graph, c.node);
   const auto rank = static_cast<int64_t>(x.shape.size());
   std::vector<bool> reduced(x.shape.size(), dims.empty());
   for (const Dim& d : dims)
@@ -421,6 +419,8 @@ constexpr RefRow kLibraryRules[] = {
     {"aten.var_mean.dim", run_moments},
     {"aten.std_mean.correction", run_moments},
     {"aten.std_mean.dim", run_moments},
+    {"aten.var_mean.default", run_moments},
+    {"aten.std_mean.default", run_moments},
     {"aten.aminmax.default", run_both_extremes},
     {"aten.count_nonzero.default", run_count_nonzero},
     {"aten.count_nonzero.dim_IntList", run_count_nonzero},

@@ -253,6 +253,8 @@ constexpr RefRow kRules[] = {
     {"aten.std.correction", run_variance},
     {"aten.var.dim", run_variance},
     {"aten.std.dim", run_variance},
+    {"aten.var.default", run_variance},
+    {"aten.std.default", run_variance},
     {"aten.amax.default", run_extreme},
     {"aten.amin.default", run_extreme},
     {"aten.max.default", run_extreme},

@@ -132,12 +132,13 @@ Values pixel_shuffle(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.reshape(e.op("aten.permute.default", {{"self", x}, {"dims", order}}), to)};
 }
 
+// None of a single number, whatever is given.
 std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
-  const auto* given = node.arg("dim").get<std::vector<Dim>>();
-  if (given && !given->empty()) return *given;
+  const size_t rank = graph.value(node.tensor("self")).shape.size();
+  const auto* given = node.op->arg_index("dim") < 0 ? nullptr : node.arg("dim").get<std::vector<Dim>>();
+  if (given && !given->empty() && rank > 0) return *given;
   std::vector<Dim> axes;
-  for (size_t i = 0; i < graph.value(node.tensor("self")).shape.size(); ++i)
-    axes.push_back(Dim(static_cast<int64_t>(i)));
+  for (size_t i = 0; i < rank; ++i) axes.push_back(Dim(static_cast<int64_t>(i)));
   return axes;
 }
 
@@ -148,9 +149,9 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
   Dim count(1);
   for (const Dim& axis : axes) count = count * graph.value(x).shape[*as_axis(Arg(axis), graph.value(x).shape.size())];
   const ValueId centred = difference(e, x, over(e, "aten.mean.dim", x, axes));
+  const bool keepdim = node.op->arg_index("keepdim") >= 0 && *node.arg("keepdim").get<bool>();
   const ValueId squares =
-      e.op("aten.sum.dim_IntList",
-           {{"self", times(e, centred, centred)}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
+      e.op("aten.sum.dim_IntList", {{"self", times(e, centred, centred)}, {"dim", axes}, {"keepdim", keepdim}});
   const double correction = correction_of(node);
   const Arg divisor = count.is_constant() ? Arg(std::max(static_cast<double>(count.constant()) - correction, 0.0))
                                           : Arg(Dim::larger(count - Dim(static_cast<int64_t>(correction)), Dim(0)));
@@ -331,6 +332,8 @@ constexpr ComposedOp kRows[] = {
     {"aten.std.correction", variance},
     {"aten.var.dim", variance},
     {"aten.std.dim", variance},
+    {"aten.var.default", variance},
+    {"aten.std.default", variance},
     {"aten.max.dim", extreme_of_axis},
     {"aten.min.dim", extreme_of_axis},
     {"aten.any.default", any_or_all},

@@ -699,6 +699,18 @@ def variances_by_axis():
         case(op, real(2, 5, dtype=torch.bfloat16), None, False)
 
 
+def variances_of_all():
+    for op in ("aten.var.default", "aten.std.default", "aten.var_mean.default", "aten.std_mean.default"):
+        case(op, real(2, 3, 5))
+        case(op, real(7, dtype=torch.bfloat16), False)
+        case(op, real(1)[0], False)
+    for op in ("aten.var.dim", "aten.std.dim"):
+        case(op, real(1)[0], [-1], False)
+        case(op, real(1)[0], [0], False, True)
+    for op in ("aten.var_mean.correction", "aten.std_mean.correction"):
+        case(op, real(1)[0], [-1], correction=0)
+
+
 def look_ups():
     table, cube, i32 = real(7, 5), real(3, 4, 5), torch.int32
     case("aten.embedding.default", table, torch.tensor([[6, 0, 3], [3, 3, 1]], dtype=i32), 3, exact=True)
@@ -1782,3 +1794,4 @@ bessel_and_zeta()
 projections()
 short_integers()
 quantiles_of_numbers()
+variances_of_all()

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/ops/size_values.h"
@@ -398,6 +400,14 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   CHECK(multiples[0].factor == 1);
   CHECK(find_multiples({a + b, a - Dim(2), a * b - a, Dim(2) * a - Dim(3) * b, Dim(0)}).empty());
 
+  // Half of what is rounded up is half of what is rounded down: an even number, which a multiple of 3 says, too.
+  const Dim up = Dim::floor_divide(a + Dim(1), 2), third = Dim::floor_divide(b, 3);
+  const auto divisors =
+      find_divisors({a - Dim(2) * up, a * b - Dim(3) * a * third, b - Dim(2) * Dim::floor_divide(b, 2)});
+  CHECK(divisors == std::map<std::string, int64_t>{{"a", 2}, {"b", 6}});
+  CHECK(find_divisors({up - Dim(2), a - Dim(3), up - Dim::floor_divide(a, 2) - Dim(1), a - Dim::floor_divide(a, 1000)})
+            .empty());
+
   // x [s0, 4] is a view [3, s1, 4], s1 being the size of another input.
   Json j = small_export();
   j["graph_module"]["signature"]["input_specs"][1] =
@@ -418,6 +428,31 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   CHECK(graph->symbols[0].max == 21);  // s0 is at most 64
 }
 
+TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {
+  Json j = small_export();
+  node_of(j, 0)["target"] = "torch.ops.aten.view.default";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("size", {{"as_ints", {2, -1, 4}}})};
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"] = Json::parse(
+        R"json([{"as_int": 2}, {"as_expr": {"expr_str": "FloorDiv(Symbol('s0'), Integer(2))"}}, {"as_int": 4}])json");
+  CHECK_FALSE(read_bytes(j.dump()).ok());
+  j["guards_code"] = {"(L['x'].size()[0] % 2) == 0", "L['x'].size()[0] != 2"};
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const Dim half = Dim::symbol("s0_by_2");
+  CHECK(graph->value(graph->inputs[0]).shape == Shape{Dim(2) * half, Dim(4)});
+  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim(2), half, Dim(4)});
+  REQUIRE(graph->symbols.size() == 1);
+  CHECK((graph->symbols[0].min == 1 && graph->symbols[0].max == 32));  // s0 is at most 64
+
+  // A graph of one part alone.
+  for (const char* name : {"linear", "relu"}) meta_of(j, name)["sizes"][1] = {{"as_int", 3}};
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->inputs[0]).shape == Shape{Dim(6), Dim(4)});
+  CHECK(graph->symbols.empty());
+}
+
 TEST_CASE("torch.export: what is reflected is longer than the pad, though torch takes any size of 2 and more") {
   Json j = small_export();
   j["range_constraints"]["s0"] = Json::parse(R"({"min_val": 2, "max_val": 64})");
@@ -434,6 +469,29 @@ TEST_CASE("torch.export: what is reflected is longer than the pad, though torch 
   graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(graph->symbols[0].min == 3);
+}
+
+TEST_CASE("torch.export: a window of 2 needs a size of 2, though a size traced as 2 and more may be 1") {
+  Json j = small_export();
+  j["range_constraints"]["s0"] = Json::parse(R"({"min_val": 2, "max_val": 64})");
+  node_of(j, 0)["target"] = "torch.ops.aten.unfold.default";
+  const auto window = [&](int size) {
+    node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("dimension", {{"as_int", 0}}),
+                               argument("size", {{"as_int", size}}), argument("step", {{"as_int", 1}})};
+    meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+    for (const char* name : {"linear", "relu"}) {
+      Json& sizes = meta_of(j, name)["sizes"];
+      sizes[0] = {{"as_expr", {{"expr_str", fmt::format("s0 - {}", size - 1)}}}};
+      sizes.push_back({{"as_int", size}});
+    }
+    return read_bytes(j.dump());
+  };
+  const auto graph = window(2);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->symbols[0].min == 2);
+  const auto larger = window(3);  // torch would have said a minimum of 3
+  REQUIRE(!larger.ok());
+  CHECK(larger.error().message.find("a window of 3 may be larger than the axis of s0") != std::string::npos);
 }
 
 TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its result is longer than its tensor") {

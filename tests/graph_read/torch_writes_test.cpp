@@ -62,6 +62,36 @@ TEST_CASE("torch.export: who reads a tensor after a write reads what was written
   CHECK(print_graph(*graph).find("aten.neg.default(%relu)") != std::string::npos);
 }
 
+TEST_CASE("torch.export: what a conversion made is written to apart from the tensor that it was made of") {
+  Json j = small_export();
+  Json converts = node_of(j, 0);
+  converts["target"] = "torch.ops.aten.to.dtype";
+  converts["name"] = "half";
+  converts["inputs"] = {argument("self", tensor("linear")), argument("dtype", {{"as_scalar_type", 13}})};
+  converts["outputs"][0] = tensor("half");
+  meta_of(j, "half") = meta_of(j, "relu");
+  meta_of(j, "half")["dtype"] = meta_of(j, "relu")["dtype"] = 13;  // bf16
+  node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+  node_of(j, 1)["inputs"] = Json::array({argument("self", tensor("half"))});
+  Json& nodes = graph_of(j)["nodes"];
+  nodes.insert(nodes.begin() + 1, converts);
+  Json again = node_of(j, 2);
+  for (const auto& [read, name] : {std::pair{"half", "again_half"}, std::pair{"linear", "again_linear"}}) {
+    again["target"] = "torch.ops.aten.neg.default";
+    again["name"] = name;
+    again["inputs"] = Json::array({argument("self", tensor(read))});
+    again["outputs"][0] = tensor(name);
+    meta_of(j, name) = meta_of(j, read);
+    nodes.push_back(again);
+  }
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const std::string text = print_graph(*graph);
+  CHECK_MESSAGE(text.find("aten.relu.default(%half)") < text.size(), text);
+  CHECK_MESSAGE(text.find("aten.neg.default(%relu) : bf16") < text.size(), text);
+  CHECK_MESSAGE(text.find("aten.neg.default(%linear) : f32") < text.size(), text);
+}
+
 TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, and its name ends") {
   Json j = small_export();
   node_of(j, 1)["target"] = "torch.ops.aten.unsqueeze_.default";

@@ -65,15 +65,24 @@ Status pad_by_name(const OpArgs& a, WindowAxis& axis) {
 // How many places a window has. With ceil_mode one more where the last would begin inside, or in the padding before.
 Status count_places(const OpArgs& a, WindowAxis& axis, bool ceil) {
   const Dim room = axis.size + Dim(axis.before + axis.behind - axis.reach());
-  if (range_of(room, a.graph.symbols).min < 0)
+  // With ceil_mode the only window may stick out, too.
+  if (range_of(room, a.graph.symbols).min < (ceil ? 1 - axis.stride : 0))
     return a.fail(
         is_convolution(a) ? "weight" : "kernel_size",
         fmt::format("a window of {} may be larger than the axis of {} with its padding", axis.reach(), axis.size.str()),
         room.is_constant() ? "use a smaller kernel" : "export with a larger minimum of this size");
-  if (ceil && axis.stride > 1 && !room.is_constant())
-    return a.unsupported("ceil_mode",
-                         fmt::format("{} / {} depends on a size known only at run time", room.str(), axis.stride),
-                         "export with a constant size, or with ceil_mode=False");
+  if (ceil && !room.is_constant() && !room.divide_exactly(Dim(axis.stride))) {
+    // No more than a stride beyond the elements, the last window begins before their end.
+    if (axis.stride + axis.before > axis.reach())
+      return a.unsupported("ceil_mode",
+                           fmt::format("whether the last of windows of {} in steps of {} begins in the axis depends on "
+                                       "{}, a size known only at run time",
+                                       axis.reach(), axis.stride, axis.size.str()),
+                           "export with a constant size, or with ceil_mode=False");
+    axis.behind += axis.stride - 1;
+    axis.count = Dim::floor_divide(room + Dim(axis.stride - 1), Dim(axis.stride)) + Dim(1);
+    return {};
+  }
   axis.count = Dim::floor_divide(room, Dim(axis.stride)) + Dim(1);
   if (!ceil || !room.is_constant() || room.constant() % axis.stride == 0) return {};
   const int64_t begin = axis.count.constant() * axis.stride;
@@ -131,8 +140,9 @@ Result<std::vector<WindowAxis>> window_axes(const OpArgs& a) {
   return out;
 }
 
-std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count) {
-  return {at * size / count, ((at + 1) * size + count - 1) / count};
+std::pair<Dim, Dim> adaptive_window(int64_t at, const Dim& size, int64_t count) {
+  const Dim end = at + 1 == count ? size : Dim::floor_divide(size * Dim(at + 1) + Dim(count - 1), Dim(count));
+  return {Dim::floor_divide(size * Dim(at), Dim(count)), end};
 }
 
 bool is_transposed(const OpArgs& a) {
@@ -247,10 +257,6 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
     Dim& size = shape[shape.size() - spatial + i];
     if (range_of(size, a.graph.symbols).min < 1)
       return a.fail("self", fmt::format("an axis of {} may be empty", size.str()));
-    if (counts[i] > 1 && !size.is_constant() && !size.divide_exactly(Dim(counts[i])))
-      return a.unsupported("output_size",
-                           fmt::format("{} parts of an axis of {}, known only at run time", counts[i], size.str()),
-                           "export with a constant size, or one that is a multiple of the number of parts");
     size = Dim(counts[i]);
   }
   Types types = one(x.dtype, shape);

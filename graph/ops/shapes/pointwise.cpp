@@ -258,15 +258,17 @@ Result<Types> infer_mean(const OpArgs& a) {
 }
 
 Result<Types> infer_variance(const OpArgs& a) {
-  const Value& self = a.tensor("self");
-  QCG_TRY(axes, a.axes("dim", self.shape.size()));
   const double correction = correction_of(a.node);
   if (!std::isfinite(correction))
     return a.unsupported("correction", "a correction known only at run time", "export that size as a constant");
-  for (size_t axis : axes)
-    if (!self.shape[axis].is_constant() && correction != std::trunc(correction))
-      return a.unsupported("correction", "a fraction, of an axis whose size is known only at run time",
-                           "write it with mean, or export that axis with a size");
+  if (correction != std::trunc(correction)) {
+    const Value& self = a.tensor("self");
+    QCG_TRY(axes, a.axes("dim", self.shape.size()));
+    for (size_t axis : axes)
+      if (!self.shape[axis].is_constant())
+        return a.unsupported("correction", "a fraction, of an axis whose size is known only at run time",
+                             "write it with mean, or export that axis with a size");
+  }
   return infer_mean(a);
 }
 

@@ -54,7 +54,7 @@ class PositionWriter {
     for (const WindowAxis& a : *axes) axes_.push_back({a.count, Dim(a.kernel), positions_of(a)});
   }
 
-  // Parts of equal size, or of different sizes, the last element of which fills up to the largest.
+  // Parts of equal size, or of different sizes.
   void cut_parts(size_t lead, size_t spatial) {
     const Shape out = graph_.value(node_.outputs[0]).shape;
     for (size_t i = 0; i < spatial; ++i) {
@@ -64,21 +64,37 @@ class PositionWriter {
         axes_.push_back({count, *each, e_.reshape(all, {count, *each})});
         continue;
       }
-      int64_t taps = 0;
-      for (int64_t at = 0; at < count.constant(); ++at) {
-        const auto [first, last] = adaptive_window(at, size.constant(), count.constant());
-        taps = std::max(taps, last - first);
-      }
-      std::vector<int64_t> positions;
-      for (int64_t at = 0; at < count.constant(); ++at) {
-        const auto [first, last] = adaptive_window(at, size.constant(), count.constant());
-        for (int64_t tap = 0; tap < taps; ++tap) positions.push_back(std::min(first + tap, last - 1));
-      }
-      axes_.push_back({count, Dim(taps),
-                       e_.parameter("positions", make_tensor(DType::i64, {count.constant(), taps},
-                                                             Elements<int64_t>(std::in_place, positions.begin(),
-                                                                               positions.end())))});
+      axes_.push_back(size.is_constant() ? unequal_parts(size.constant(), count.constant())
+                                         : unequal_parts(size, count));
     }
+  }
+
+  // The last element of a part fills it up to the largest.
+  Axis unequal_parts(int64_t size, int64_t count) {
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    int64_t taps = 0;
+    for (int64_t at = 0; at < count; ++at) {
+      const auto [first, last] = adaptive_window(at, Dim(size), count);
+      parts.emplace_back(first.constant(), last.constant());
+      taps = std::max(taps, last.constant() - first.constant());
+    }
+    std::vector<int64_t> positions;
+    for (const auto& [first, last] : parts)
+      for (int64_t tap = 0; tap < taps; ++tap) positions.push_back(std::min(first + tap, last - 1));
+    const Elements<int64_t> elements(std::in_place, positions.begin(), positions.end());
+    return {Dim(count), Dim(taps), e_.parameter("positions", make_tensor(DType::i64, {count, taps}, elements))};
+  }
+  // No part has more than `taps`.
+  Axis unequal_parts(const Dim& size, const Dim& count) {
+    const Dim taps = Dim::floor_divide(size + count - Dim(1), count) + Dim(1);
+    const auto divided = [&](ValueId x) { return e_.binary("aten.floor_divide.default", x, count); };
+    const ValueId at = times(e_.op("aten.arange.default", {{"end", count}}), size), first = divided(at),
+                  last = e_.binary("aten.sub.Tensor", divided(e_.binary("aten.add.Tensor", at, size + count - Dim(1))),
+                                   Dim(1)),
+                  tap = e_.op("aten.arange.default", {{"end", taps}}),
+                  positions =
+                      e_.binary("aten.add.Tensor", e_.reshape(first, {count, Dim(1)}), e_.reshape(tap, {Dim(1), taps}));
+    return {count, taps, e_.binary("aten.minimum.default", positions, e_.reshape(last, {count, Dim(1)}))};
   }
 
   ValueId steps(const Dim& count, int64_t apart, const Shape& shape) {

@@ -286,10 +286,9 @@ ValueId max_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   return e.op("aten.amax.default", {{"self", x}, {"dim", last_axes(axes->size())}});
 }
 
-// By place, how many elements a mean counts along one axis.
+// By place, how many elements a mean counts along one axis of a constant size.
 std::vector<double> counted(const WindowAxis& a, bool with_padding) {
   std::vector<double> out;
-  if (!a.size.is_constant()) return out;
   for (int64_t place = 0, size = a.size.constant(); place < a.count.constant(); ++place) {
     const int64_t begin = place * a.stride - a.before, end = begin + a.kernel;
     out.push_back(static_cast<double>(with_padding ? std::min(end, size + a.padding) - begin
@@ -298,7 +297,25 @@ std::vector<double> counted(const WindowAxis& a, bool with_padding) {
   return out;
 }
 
-// What the sums of an average pool are divided by: a number, or a parameter [places…, 1].
+// The same for axes of any size, multiplied: [places…, 1].
+ValueId counted_at_run_time(OpEmitter& e, const Axes& axes, bool with_padding) {
+  ValueId all = kNoValue;
+  for (size_t i = 0; i < axes.size() && e.status().ok(); ++i) {
+    const WindowAxis& a = axes[i];
+    const ValueId place = e.op("aten.arange.default", {{"end", a.count}}),
+                  begin = e.binary("aten.sub.Tensor", e.binary("aten.mul.Tensor", place, Dim(a.stride)), Dim(a.before)),
+                  end = e.binary("aten.minimum.default", e.binary("aten.add.Tensor", begin, Dim(a.kernel)),
+                                 with_padding ? a.size + Dim(a.padding) : a.size),
+                  first = with_padding ? begin : e.binary("aten.maximum.default", begin, Dim(0));
+    Shape shape(axes.size() + 1, Dim(1));
+    shape[i] = a.count;
+    const ValueId own = e.reshape(e.to(e.binary("aten.sub.Tensor", end, first), DType::f32), shape);
+    all = i == 0 ? own : e.binary("aten.mul.Tensor", all, own);
+  }
+  return all;
+}
+
+// What the sums of an average pool are divided by: a number, or one for each place, [places…, 1].
 Arg divisors(OpEmitter& e, Graph& graph, const Node& node, const Axes& axes) {
   const bool given = node.op->arg_index("divisor_override") >= 0 && !node.arg("divisor_override").is_none();
   if (given) return *as_number(node.arg("divisor_override"));
@@ -308,15 +325,12 @@ Arg divisors(OpEmitter& e, Graph& graph, const Node& node, const Axes& axes) {
   const bool same = std::ranges::all_of(
       axes, [&](const WindowAxis& a) { return with_padding ? a.behind == a.padding : a.before == 0 && a.behind == 0; });
   if (same) return all;
+  if (!std::ranges::all_of(axes, [](const WindowAxis& a) { return a.size.is_constant(); }))
+    return counted_at_run_time(e, axes, with_padding);
   std::vector<double> by_place = {1};
   std::vector<int64_t> shape;
   for (const WindowAxis& a : axes) {
     const std::vector<double> counts = counted(a, with_padding);
-    if (counts.empty())
-      return e.fail(Error::unsupported(
-                 node.where, "a mean over a padded axis of a size known only at run time, without its padding",
-                 "export with a constant size, or with count_include_pad=True")),
-             all;
     std::vector<double> next;
     for (double before : by_place)
       for (double count : counts) next.push_back(before * count);
@@ -363,10 +377,9 @@ ValueId adaptive_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
     if (each) continue;
     std::vector<ValueId> pieces;
     for (int64_t at = 0; at < count.constant() && e.status().ok(); ++at) {
-      const auto [first, last] = adaptive_window(at, size.constant(), count.constant());
+      const auto [first, last] = adaptive_window(at, size, count.constant());
       const ValueId part =
-          e.op("aten.slice.Tensor",
-               {{"self", x}, {"dim", axis_number(lead + i)}, {"start", Dim(first)}, {"end", Dim(last)}});
+          e.op("aten.slice.Tensor", {{"self", x}, {"dim", axis_number(lead + i)}, {"start", first}, {"end", last}});
       pieces.push_back(
           e.op(over, {{"self", part}, {"dim", std::vector<Dim>{axis_number(lead + i)}}, {"keepdim", true}}));
     }

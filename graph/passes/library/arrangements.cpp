@@ -112,12 +112,13 @@ Values write_moments(OpEmitter& e, const Graph&, const Node& node) {
   const Arg correction = node.op->arg_index("correction") >= 0 ? node.arg("correction")
                                                                : Arg(*node.arg("unbiased").get<bool>() ? 1.0 : 0.0);
   const auto over = [&](Op op, std::vector<NamedArg> more) {
-    more.insert(more.end(),
-                {{"self", node.tensor("self")}, {"dim", node.arg("dim")}, {"keepdim", node.arg("keepdim")}});
+    more.push_back({"self", node.tensor("self")});
+    for (const char* name : {"dim", "keepdim"})
+      if (node.op->arg_index(name) >= 0) more.push_back({name, node.arg(name)});
     return e.op(op, std::move(more));
   };
   return {over(squares ? Op("aten.var.correction") : Op("aten.std.correction"), {{"correction", correction}}),
-          over("aten.mean.dim", {})};
+          over(node.op->arg_index("dim") >= 0 ? Op("aten.mean.dim") : Op("aten.mean.default"), {})};
 }
 
 Values write_both_extremes(OpEmitter& e, const Graph& graph, const Node& node) {
@@ -298,6 +299,8 @@ constexpr LibraryOp kArrangements[] = {
     {"aten.channel_shuffle.default", write_channel_shuffle},
     {"aten.var_mean.correction", write_moments},
     {"aten.var_mean.dim", write_moments},
+    {"aten.var_mean.default", write_moments},
+    {"aten.std_mean.default", write_moments},
     {"aten.std_mean.correction", write_moments},
     {"aten.std_mean.dim", write_moments},
     {"aten.aminmax.default", write_both_extremes},

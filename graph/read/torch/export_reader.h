@@ -111,15 +111,16 @@ class TorchExportReader {
   // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
   void find_sizes(const Node& made);
   void narrow_to_broadcast(const Node& made);  // operands have a size of 1 or that of the result
-  void narrow_to_padded(const Node& pad);      // what is reflected or goes round is as long as the pad
+  void narrow_to_valid(const Node& made);      // where its shape rule refuses small sizes alone
   // Torch keeps symbols of two inputs apart whose sizes it compares only when it runs: rows of key and value, batches of
   // a tensor and of its indices. They become one symbol here, and inputs of other sizes are refused.
   void equate_sizes(const Node& made);
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
-  void read_guards();                  // sizes of inputs that are multiples of others
-  void narrow(const Dim& difference);  // the range of its symbol to sizes for which it is 0, where there are any
-  void settle_sizes();                 // with the ranges that all nodes left
+  void read_guards();                       // sizes of inputs that are multiples of others
+  bool settle_part(const Dim& difference);  // a part that guards found is a number where the difference is 0
+  void narrow(const Dim& difference);       // the range of its symbol to sizes for which it is 0, where there are any
+  void settle_sizes();                      // with the ranges that all nodes left
 
   // ---- complex.cpp: complex numbers, as pairs
 

@@ -1,5 +1,6 @@
 #include "graph/read/torch/guards.h"
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -8,6 +9,8 @@ namespace {
 
 constexpr size_t kMostText = 2000, kMostTerms = 8, kMostEquations = 256;
 constexpr int kDeepest = 64;
+constexpr int64_t kMostDivisor = 256, kMostTried = 100'000;
+constexpr int64_t kOtherSize = 40320;  // a multiple of most numbers that sizes are divided by
 
 class Parser {
  public:
@@ -109,6 +112,32 @@ std::optional<SizeMultiple> as_multiple(const Dim& difference) {
   return std::nullopt;
 }
 
+// Symbols that are divided by a number, with that number.
+std::map<std::string, int64_t> divided_symbols(const Dim& d) {
+  std::map<std::string, int64_t> out;
+  for (const auto& [monomial, coefficient] : d.terms())
+    for (const std::string& factor : monomial) {
+      const auto call = Dim::as_call(factor);
+      if (!call || call->function != "floordiv" || !call->b.is_constant()) continue;
+      const int64_t divisor = call->b.constant();
+      if (divisor < 2 || divisor > kMostDivisor) continue;
+      for (const std::string& symbol : call->a.symbols()) out.emplace(symbol, divisor);
+    }
+  return out;
+}
+
+// Whether the difference is 0 for multiples alone, of the first sizes.
+bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, int64_t& tried) {
+  SymbolValues values;
+  for (std::string& other : d.symbols()) values[std::move(other)] = kOtherSize;
+  for (int64_t size = 1; size <= std::max<int64_t>(2 * divisor, 8); ++size) {
+    values[symbol] = size;
+    const auto value = d.evaluate(values);
+    if (!value || (*value == 0) != (size % divisor == 0) || ++tried > kMostTried) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of) {
@@ -134,6 +163,22 @@ std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences) {
           if (auto multiple = as_multiple(Dim(b / common) * *with_calls[i] - Dim(a / common) * *with_calls[j]))
             found.push_back(std::move(*multiple));
         }
+  return found;
+}
+
+std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences) {
+  std::map<std::string, int64_t> found;
+  int64_t tried = 0;
+  for (const Dim& d : differences) {
+    if (!d.has_calls()) continue;
+    for (const auto& [symbol, divisor] : divided_symbols(d)) {
+      int64_t& known = found.try_emplace(symbol, 1).first->second;
+      if (known % divisor == 0 || !says_multiple(d, symbol, divisor, tried)) continue;
+      known = std::lcm(known, divisor);
+      if (known > kMostDivisor) known = divisor;
+    }
+  }
+  std::erase_if(found, [](const auto& entry) { return entry.second == 1; });
   return found;
 }
 

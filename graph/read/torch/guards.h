@@ -5,7 +5,9 @@
 //   "(L['lengths'].size()[0] % 4) == 0", "L['x'].size()[0] == (L['lengths'].size()[0] // 4)"   ->  s2 = 4 * s77
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,5 +30,10 @@ struct SizeMultiple {
 };
 // What follows from pairs of such differences that are 0, in which quotients cancel.
 std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences);
+
+// What such a difference says alone, by symbol: it is 0 for multiples of a number, and for nothing else.
+//
+//   s0 * s1 - 2 * s0 * (s1 // 2)   ->  s1 is a multiple of 2
+std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences);
 
 }  // namespace qcg

@@ -122,7 +122,7 @@ void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::str
     if (!writes && !views && !may_return_itself(target)) continue;
     for_each_output(node, [&](std::string_view name) {
       std::vector<std::string_view>& of_output = memory[name] = roots;
-      if (may_copy(target)) of_output.push_back(name);
+      if (may_copy(target) || may_return_itself(target)) of_output.push_back(name);
     });
   }
 }

@@ -17,6 +17,8 @@ bool has_unbacked(const Dim& size) {
   return std::ranges::any_of(symbols, is_unbacked);
 }
 
+constexpr int64_t kMostPadded = 1 << 20;  // elements
+
 // Whether the sizes of a node are checked as those of `op` are.
 bool has_rule_of(const Node& node, Op op) { return Op(node.op).row().shape == op.row().shape; }
 
@@ -134,7 +136,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
   if (!check_arguments(graph(), made).ok()) return;
   equate_sizes(made);
-  if (has_rule_of(made, "aten.pad.default")) narrow_to_padded(made);
+  narrow_to_valid(made);
   const auto types = infer_types(graph(), made);
   const auto for_each_size = [&](auto&& f) {
     if (!types.ok() || types->size() != made.outputs.size()) return;
@@ -164,20 +166,42 @@ void TorchExportReader::narrow_to_broadcast(const Node& made) {
   });
 }
 
-void TorchExportReader::narrow_to_padded(const Node& pad) {
-  const std::string_view mode = pad_mode(pad);
-  const auto* by = pad.arg(pad.op->arg_index("pad") >= 0 ? "pad" : "padding").get<std::vector<Dim>>();
-  if (mode == "constant" || !by) return;
-  const Shape& shape = graph().value(pad.tensor("self")).shape;
-  for (size_t i = 0; i < std::min(by->size(), 2 * shape.size()); ++i) {
-    const Dim& size = shape[shape.size() - 1 - i / 2];
-    if (!(*by)[i].is_constant() || !is_one_symbol(size)) continue;
-    const auto symbol = std::ranges::find(graph().symbols, size.symbols()[0], &Symbol::name);
-    const int64_t least = mode == "replicate" ? 1 : (*by)[i].constant() + (mode == "reflect" ? 1 : 0);
-    if (symbol == graph().symbols.end() || least <= symbol->min || least > symbol->max) continue;
-    symbol->min = least;
-    out_.notes.push_back(
-        fmt::format("the size {} is at least {}: it is padded with its own elements", symbol->name, least));
+void TorchExportReader::narrow_to_valid(const Node& made) {
+  const auto valid = [&] { return infer_types(graph(), made).ok(); };
+  if (valid()) return;
+  // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be.
+  const bool is_pad = has_rule_of(made, "aten.pad.default");
+  struct Raised {
+    Symbol* symbol;
+    int64_t least;
+  };
+  std::vector<Raised> all;
+  for_each_input(made, [&](ValueId id) {
+    for (const Dim& size : graph().value(id).shape)
+      for (const std::string& name : size.symbols()) {
+        const auto symbol = std::ranges::find(graph().symbols, name, &Symbol::name);
+        if (symbol == graph().symbols.end() || is_unbacked(name)) continue;
+        const int64_t most = std::min(is_pad ? kMostPadded : kTracedMin, symbol->max);
+        if (symbol->min < most) all.push_back({&*symbol, std::exchange(symbol->min, most)});
+      }
+  });
+  const bool helps = !all.empty() && valid();
+  for (auto [symbol, low] : all) {
+    if (!helps) {
+      symbol->min = low;
+      continue;
+    }
+    const int64_t least = low;
+    int64_t high = symbol->min;
+    while (low < high) {
+      symbol->min = low + (high - low) / 2;
+      if (valid()) high = symbol->min;
+      else low = symbol->min + 1;
+    }
+    symbol->min = high;
+    if (high > least)
+      out_.notes.push_back(
+          fmt::format("the size {} is at least {}: {} takes none that is smaller", symbol->name, high, made.op->name));
   }
 }
 
@@ -232,12 +256,35 @@ void TorchExportReader::read_guards() {
   for (const SizeMultiple& m : find_multiples(differences))
     if (!known_sizes_.contains(m.symbol) && !known_sizes_.contains(m.of))
       make_multiple(m, "torch checked that when it exported");
+  for (const auto& [symbol, divisor] : find_divisors(differences)) {
+    if (known_sizes_.contains(symbol)) continue;
+    const std::string part = part_name(symbol, divisor);
+    graph().symbols.push_back({part});
+    make_multiple({symbol, part, divisor}, "torch checked that when it exported");
+  }
   if (!known_sizes_.empty())
     for (Value& value : graph().values)
       for (Dim& size : value.shape) size = with_known(size, known_sizes_);
 }
 
-void TorchExportReader::narrow(const Dim& difference) {
+bool TorchExportReader::settle_part(const Dim& difference) {
+  if (!difference.valid() || difference.has_calls()) return false;
+  const std::vector<std::string> symbols = difference.symbols();
+  if (symbols.size() != 1 || !is_part(symbols[0])) return false;
+  const Dim::Terms terms = difference.terms();
+  const auto factor = terms.find({symbols[0]}), rest = terms.find({});
+  if (factor == terms.end() || rest == terms.end() || terms.size() != 2) return false;
+  const auto number = Dim(rest->second).divide_exactly(Dim(-factor->second));
+  if (!number || !number->is_constant() || number->constant() < 1) return false;
+  for (auto& [name, known] : known_sizes_) known = with_known(known, {{symbols[0], *number}});
+  known_sizes_.emplace(symbols[0], *number);
+  out_.notes.push_back(fmt::format("{} must be {}: for others torch traced another graph", symbols[0], number->str()));
+  return true;
+}
+
+void TorchExportReader::narrow(const Dim& found) {
+  const Dim difference = with_known(found, known_sizes_);
+  if (settle_part(difference)) return;
   const auto symbol = narrow_to_zero(graph().symbols, difference);
   if (!symbol) return;
   out_.notes.push_back(fmt::format("the size {} lies in {} to {}: for others torch traced another graph", symbol->name,

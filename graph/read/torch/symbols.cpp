@@ -1,5 +1,7 @@
 #include "graph/read/torch/symbols.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,8 +19,6 @@ Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_
   if (!bound || bound->is(JsonKind::null)) return unbounded;
   return bound->integer();
 }
-
-constexpr int64_t kTracedMin = 2;  // torch traces free sizes of inputs as if they were 2 and more
 
 // Finds the smallest size that makes the difference 0, and extends the range upward while the difference stays 0.
 bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& difference) {
@@ -44,6 +44,9 @@ bool narrow_one(Symbol& symbol, std::vector<Symbol>& ranges, const Dim& differen
 }
 
 }  // namespace
+
+std::string part_name(std::string_view symbol, int64_t divisor) { return fmt::format("{}_by_{}", symbol, divisor); }
+bool is_part(std::string_view symbol) { return symbol.find("_by_") != symbol.npos; }
 
 bool is_unbacked(std::string_view symbol) { return symbol.starts_with('u'); }
 

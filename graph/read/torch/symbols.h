@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +16,15 @@
 
 namespace qcg {
 
+// torch traces free sizes of inputs as if they were 2 and more.
+constexpr int64_t kTracedMin = 2;
+
 // Whether a size depends on data: torch names the symbols of inputs s0, and these u0.
 bool is_unbacked(std::string_view symbol);
+
+// The symbol of which another one is a multiple.
+std::string part_name(std::string_view symbol, int64_t divisor);
+bool is_part(std::string_view symbol);
 
 Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root);
 
