@@ -55,6 +55,27 @@ Status require_weights(const Graph& graph, const Plan& plan) {
   return {};
 }
 
+// Kernels compute f64 as f32. Parameters of a quantization are f64 in torch as well, and are kept so where that counts.
+std::string describe_f64(const Graph& graph) {
+  std::vector<bool> varies(graph.values.size());  // with the inputs
+  for (ValueId id = 0; id < graph.values.size(); ++id) varies[id] = graph.value(id).kind == ValueKind::input;
+  int count = 0;
+  const Node* first = nullptr;
+  for (const Node& node : graph.nodes) {
+    bool any = false, f64 = false;
+    for_each_input(node, [&](ValueId id) { any = any || varies[id]; });
+    for (const ValueId id : node.outputs) varies[id] = any, f64 = f64 || graph.value(id).dtype == DType::f64;
+    if (!any || !f64 || !node.op->name.starts_with("aten.")) continue;
+    ++count;
+    if (!first) first = &node;
+  }
+  if (!first) return "";
+  return fmt::format("{}: {} of f64 {} computed in f32, with 7 digits instead of 16",
+                     first->source.empty() ? first->where : first->source,
+                     count == 1 ? first->op->name : fmt::format("{} and {} more operators", first->op->name, count - 1),
+                     count == 1 ? "is" : "are");
+}
+
 class Compiler {
  public:
   Compiler(ModelSource& model, const CompileOptions& options)
@@ -290,6 +311,7 @@ Result<Explanation> explain_model(const Model& model, const CompileOptions& opti
   out.read = model.read;
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   out.source = SourceGraph(out.graph, std::move(out.read.modules));
+  if (std::string what = describe_f64(out.graph); !what.empty()) out.read.warnings.push_back(std::move(what));
   QCG_TRY(passes, run_passes(out.graph, options.passes, checkpoint));
   out.passes = std::move(passes);
   for (PassReport& pass : out.passes)

@@ -160,6 +160,26 @@ TEST_CASE("all unsupported operators are listed at once, with source lines") {
               {"operators", "other.cumsum.default", "other.silu.default", "$.graph_module.graph.nodes[", ".py:"});
 }
 
+TEST_CASE("what is computed in f32 although it is f64 is said") {
+  TempDir dir;
+  spit(dir / "g.txt", R"(graph(%x: f64[3, 8], %i: i64[3, 8]) {
+  %y = aten.add.Tensor(%x, 1.0) : f64[3, 8]
+  %z = aten.to.dtype(%i, f64) : f64[3, 8]
+  return %y, %z
+}
+)");
+  const Run said = qcodegen({"explain", dir / "g.txt"});
+  CHECK(said.status == 0);
+  CHECK_MESSAGE(said.out.find("aten.add.Tensor and 1 more operators of f64 are computed in f32") < said.out.size(),
+                said.out);
+  spit(dir / "g.txt", R"(graph(%x: f32[3, 8]) {
+  %y = aten.add.Tensor(%x, 1.0) : f32[3, 8]
+  return %y
+}
+)");
+  CHECK(qcodegen({"explain", dir / "g.txt"}).out.find("warning") == std::string::npos);
+}
+
 TEST_CASE("a product in f64 is refused by its name, with the remedy") {
   TempDir dir;
   spit(dir / "f64.json", R"({"format": "qcodegen", "version": 1,

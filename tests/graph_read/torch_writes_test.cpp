@@ -92,6 +92,31 @@ TEST_CASE("torch.export: what a conversion made is written to apart from the ten
   CHECK_MESSAGE(text.find("aten.neg.default(%linear) : f32") < text.size(), text);
 }
 
+TEST_CASE("torch.export: an einsum of one tensor may be a view, so that who reads that after a write is refused") {
+  Json j = small_export();
+  Json einsum = node_of(j, 0);
+  einsum["target"] = "torch.ops.aten.einsum.default";
+  einsum["name"] = "same";
+  einsum["inputs"] = {argument("equation", {{"as_string", "ij->ij"}}),
+                      argument("tensors", {{"as_tensors", Json::array({Json{{"name", "linear"}}})}})};
+  einsum["outputs"][0] = tensor("same");
+  meta_of(j, "same") = meta_of(j, "linear");
+  node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+  node_of(j, 1)["inputs"] = Json::array({argument("self", tensor("same"))});
+  Json& nodes = graph_of(j)["nodes"];
+  nodes.insert(nodes.begin() + 1, einsum);
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());  // nobody reads linear again
+  Json again = node_of(j, 2);
+  again["target"] = "torch.ops.aten.neg.default";
+  again["name"] = "again";
+  again["inputs"] = Json::array({argument("self", tensor("linear"))});
+  again["outputs"][0] = tensor("again");
+  meta_of(j, "again") = meta_of(j, "linear");
+  nodes.push_back(again);
+  CHECK(contains(error_of(j).message, "it is read after a write to what may be a view or a copy of it"));
+}
+
 TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, and its name ends") {
   Json j = small_export();
   node_of(j, 1)["target"] = "torch.ops.aten.unsqueeze_.default";

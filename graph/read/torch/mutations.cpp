@@ -74,6 +74,9 @@ bool may_copy(std::string_view target) {
   return is_reshape(target) || target.starts_with("torch.ops.aten.contiguous.");
 }
 
+// Of one tensor it may be a view that permutes axes; of several it is memory of its own.
+bool is_einsum(std::string_view target) { return target.starts_with("torch.ops.aten.einsum."); }
+
 bool is_asked_to_copy(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return false;
@@ -92,15 +95,18 @@ bool is_asked_to_copy(const JsonCursor& node) {
 std::string_view first_tensor(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return {};
+  std::string_view only;
+  size_t tensors = 0;
   for (JsonCursor input : *inputs) {
     auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
-    return argument ? tensor_name(*argument) : std::string_view();
+    if (!is_einsum(target_of(node))) return argument ? tensor_name(*argument) : std::string_view();
+    if (argument) for_each_name(*argument, [&](std::string_view name) { only = name, ++tensors; });
   }
-  return {};
+  return tensors == 1 ? only : std::string_view();
 }
 
 bool is_view_of_memory(const OpSchema& op) {
-  if (Op(&op) == Op("aten.contiguous.default")) return true;
+  if (Op(&op) == Op("aten.contiguous.default") || Op(&op) == Op("aten.einsum.default")) return true;
   constexpr Op kCopies[] = {"aten.flip.default", "aten.repeat.default", "aten.tile.default",
                             "aten.repeat_interleave.self_int"};
   return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
@@ -122,7 +128,7 @@ void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::str
     if (!writes && !views && !may_return_itself(target)) continue;
     for_each_output(node, [&](std::string_view name) {
       std::vector<std::string_view>& of_output = memory[name] = roots;
-      if (may_copy(target) || may_return_itself(target)) of_output.push_back(name);
+      if (may_copy(target) || may_return_itself(target) || is_einsum(target)) of_output.push_back(name);
     });
   }
 }
@@ -219,7 +225,7 @@ void Mutations::add_views(const JsonCursor& node, NodeId view) {
     if (copies(target, self, name)) return;
     const Memory& of = memories_.at(base);
     Memory made = {{name}, base, view, output++, 0, of.version};
-    made.may_be_copy = may_copy(target) && !of.base.empty() && !views(self, name);
+    made.may_be_copy = is_einsum(target) || (may_copy(target) && !views(self, name));
     first_name_[name] = name;
     memories_[name] = std::move(made);
   });

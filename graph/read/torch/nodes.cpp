@@ -41,7 +41,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
   const bool follows = regions_ == 0 && mutations_.follows(node);
   if (follows) {
-    QCG_TRY(is_alias, read_alias(node));
+    QCG_TRY(is_alias, Op(&written) == Op("aten.einsum.default") ? Result<bool>(false) : read_alias(node));
     if (is_alias) return {};
     if (writes) return read_write(node, written, std::move(where));
   }
