@@ -1,6 +1,7 @@
 // Einsum: what an equation of einsum says, checked against its tensors.
 //
 //   "...ik,kj->...ij" of [B, 2, 3] and [3, 5]  ->  {"\1ik", "kj"}, "\1ij": an ellipsis is labels below 'A'
+//   "bhi,bhi->bh" of [B, 4, 8] and [B, 1, 8]   ->  {"bhi", "b[i"}, "bh": what is broadcast has a label that is no letter
 #pragma once
 
 #include <map>

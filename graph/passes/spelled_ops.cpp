@@ -27,20 +27,25 @@ ValueId in_order(OpEmitter& e, const Labelled& x, const std::string& to) {
 }
 
 // Without the axes that nobody else has.
-Labelled summed(OpEmitter& e, const Labelled& x, const std::string& kept) {
+Labelled summed(OpEmitter& e, const Graph& graph, const Labelled& x, const std::string& kept) {
   std::vector<Dim> axes;
   std::string labels;
+  Shape shape;
+  bool adds = false;
   for (size_t i = 0; i < x.labels.size(); ++i) {
-    if (has(kept, x.labels[i])) labels += x.labels[i];
-    else axes.push_back(axis_number(i));
+    const Dim& size = graph.value(x.value).shape[i];
+    if (has(kept, x.labels[i])) labels += x.labels[i], shape.push_back(size);
+    else axes.push_back(axis_number(i)), adds = adds || !size.is_constant(1);
   }
   if (axes.empty()) return x;
+  if (!adds) return {e.reshape(x.value, shape), labels};
   return {e.op("aten.sum.dim_IntList", {{"self", x.value}, {"dim", axes}}), labels};
 }
 
 // One product: axes of both that are kept are its batch, those that are not are contracted.
-Labelled product_of(OpEmitter& e, const Einsum& einsum, Labelled a, Labelled b, const std::string& kept) {
-  a = summed(e, a, kept + b.labels), b = summed(e, b, kept + a.labels);
+Labelled product_of(OpEmitter& e, const Graph& graph, const Einsum& einsum, Labelled a, Labelled b,
+                    const std::string& kept) {
+  a = summed(e, graph, a, kept + b.labels), b = summed(e, graph, b, kept + a.labels);
   std::string batch, rows, columns, sums;
   for (char label : a.labels) (!has(b.labels, label) ? rows : has(kept, label) ? batch : sums) += label;
   for (char label : b.labels)
@@ -109,10 +114,10 @@ Values write_einsum(OpEmitter& e, const Graph& graph, const Node& node) {
   for (size_t i = 1; i < tensors.size() && e.status().ok(); ++i) {
     std::string kept = einsum->output;
     for (size_t k = i + 1; k < tensors.size(); ++k) kept += einsum->inputs[k];
-    y = product_of(e, *einsum, y, with_diagonals(e, {tensors[i], einsum->inputs[i]}), kept);
+    y = product_of(e, graph, *einsum, y, with_diagonals(e, {tensors[i], einsum->inputs[i]}), kept);
   }
   if (!e.status().ok()) return {};
-  return {in_order(e, summed(e, y, einsum->output), einsum->output)};
+  return {in_order(e, summed(e, graph, y, einsum->output), einsum->output)};
 }
 
 Values write_outer(OpEmitter& e, const Graph& graph, const Node& node) {

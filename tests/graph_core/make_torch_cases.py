@@ -699,6 +699,14 @@ def variances_by_axis():
         case(op, real(2, 5, dtype=torch.bfloat16), None, False)
 
 
+def broadcast_einsums():
+    case("aten.einsum.default", "bhnt,bhtd->bhnd", [real(2, 3, 4, 5), real(2, 1, 5, 3)])
+    case("aten.einsum.default", "bij,bjk->bik", [real(1, 3, 4), real(2, 1, 5)])
+    case("aten.einsum.default", "...ij,...j->...i", [real(2, 3, 4, 5), real(3, 1, 5)])
+    case("aten.einsum.default", "ij,ij", [real(3, 4), real(1, 4)])
+    case("aten.einsum.default", "ij,kj,j->ik", [real(3, 1), real(2, 1), real(4)])
+
+
 def variances_of_all():
     for op in ("aten.var.default", "aten.std.default", "aten.var_mean.default", "aten.std_mean.default"):
         case(op, real(2, 3, 5))
@@ -1795,3 +1803,4 @@ projections()
 short_integers()
 quantiles_of_numbers()
 variances_of_all()
+broadcast_einsums()

@@ -445,6 +445,14 @@ TEST_CASE("torch.export: guards say which number divides a size, and shapes that
   REQUIRE(graph->symbols.size() == 1);
   CHECK((graph->symbols[0].min == 1 && graph->symbols[0].max == 32));  // s0 is at most 64
 
+  // A number that is an input stays s0, which a run checks against the size.
+  Json with_number = j;
+  const Json n = {{"as_sym_int", {{"as_name", "n"}}}};
+  graph_of(with_number)["sym_int_values"]["n"] = {{"as_expr", {{"expr_str", "Symbol('s0', integer=True)"}}}};
+  graph_of(with_number)["inputs"].push_back(n);
+  with_number["graph_module"]["signature"]["input_specs"].push_back({{"user_input", {{"arg", n}}}});
+  CHECK(contains(error_of(with_number).message, "s0"));
+
   // A graph of one part alone.
   for (const char* name : {"linear", "relu"}) meta_of(j, name)["sizes"][1] = {{"as_int", 3}};
   graph = read_bytes(j.dump());

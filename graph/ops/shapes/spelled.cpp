@@ -41,6 +41,28 @@ Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t ran
   return labels;
 }
 
+bool is_letter(char label) { return (label >= 'A' && label <= 'Z') || (label >= 'a' && label <= 'z'); }
+
+// An axis of 1 whose label is a larger axis elsewhere gets a label of its own, which is summed over.
+Status name_broadcast_axes(const OpArgs& a, Einsum& einsum) {
+  std::string_view unused = "[\\]^_`{|}~";
+  const std::vector<ValueId>& tensors = a.tensors("tensors");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Shape& shape = a.graph.value(tensors[i]).shape;
+    std::string& labels = einsum.inputs[i];
+    for (size_t k = 0; k < labels.size(); ++k) {
+      if (!shape[k].is_constant(1) || einsum.sizes.at(labels[k]).is_constant(1)) continue;
+      if (unused.empty() || std::ranges::count(labels, labels[k]) > 1)
+        return a.unsupported("equation", "a diagonal, or more than ten axes, of 1 and more with one label",
+                             "expand the smaller ones before");
+      labels[k] = unused.front();
+      unused.remove_prefix(1);
+      einsum.sizes.emplace(labels[k], Dim(1));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Einsum> read_einsum(const OpArgs& a) {
@@ -57,16 +79,19 @@ Result<Einsum> read_einsum(const OpArgs& a) {
     QCG_TRY(labels, labels_of(a, std::string_view(left).substr(at, end - at), shape.size()));
     for (size_t k = 0; k < labels.size(); ++k) {
       const auto [it, fresh] = out.sizes.emplace(labels[k], shape[k]);
-      if (!fresh && !(it->second == shape[k]))
+      if (fresh || it->second == shape[k] || shape[k].is_constant(1)) continue;
+      if (!it->second.is_constant(1))
         return a.unsupported(
             "equation", fmt::format("an axis of {} and one of {} with one label", it->second.str(), shape[k].str()),
-            "expand the smaller one before");
+            "give them one size");
+      it->second = shape[k];
     }
     out.inputs.push_back(std::move(labels));
     at = end + 1;
     if (i + 1 == tensors.size() && end != left.size())
       return a.fail("equation", fmt::format("'{}' for {} tensors", left, tensors.size()));
   }
+  QCG_CHECK(name_broadcast_axes(a, out));
   const auto times = [&](char label) {
     std::ptrdiff_t count = 0;
     for (const std::string& in : out.inputs) count += std::ranges::count(in, label);
@@ -77,7 +102,7 @@ Result<Einsum> read_einsum(const OpArgs& a) {
   if (arrow == text.npos) {  // what stands once, in the order of the alphabet, behind the ellipsis
     for (size_t k = dotted; k > 0; --k) out.output += static_cast<char>(k);
     for (const auto& [label, size] : out.sizes)
-      if (label >= 'A' && times(label) == 1) out.output += label;
+      if (is_letter(label) && times(label) == 1) out.output += label;
     return out;
   }
   const std::string right = text.substr(arrow + 2);

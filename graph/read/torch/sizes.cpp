@@ -230,6 +230,8 @@ void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view re
   const auto symbol = std::ranges::find(graph().symbols, m.symbol, &Symbol::name),
              of = std::ranges::find(graph().symbols, m.of, &Symbol::name);
   if (symbol == graph().symbols.end() || of == graph().symbols.end() || symbol == of) return;
+  // What an integer input says stays a symbol, so that a run checks the one against the other.
+  if (std::ranges::find(graph().values, m.symbol, &Value::symbol) != graph().values.end()) return;
   const int64_t min = std::max(of->min, symbol->min / m.factor + (symbol->min % m.factor > 0)),
                 max = std::min(of->max, symbol->max / m.factor);
   if (min > max) return;
