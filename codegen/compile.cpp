@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -22,6 +23,7 @@
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
 #include "codegen/progress.h"
+#include "graph/ir/dependence.h"
 #include "graph/read/files/mapped_file.h"
 #include "graph/read/read_graph.h"
 
@@ -55,17 +57,17 @@ Status require_weights(const Graph& graph, const Plan& plan) {
   return {};
 }
 
-// Kernels compute f64 as f32. Parameters of a quantization are f64 in torch as well, and are kept so where that counts.
+// Which operators compute f64 in f32, as kernels do; empty: none. Parameters of a quantization are left out: they are
+// f64 in torch as well, and are kept so where that counts.
 std::string describe_f64(const Graph& graph) {
-  std::vector<bool> varies(graph.values.size());  // with the inputs
-  for (ValueId id = 0; id < graph.values.size(); ++id) varies[id] = graph.value(id).kind == ValueKind::input;
+  const std::vector<bool> varies = vary_with_inputs(graph);
   int count = 0;
   const Node* first = nullptr;
   for (const Node& node : graph.nodes) {
-    bool any = false, f64 = false;
-    for_each_input(node, [&](ValueId id) { any = any || varies[id]; });
-    for (const ValueId id : node.outputs) varies[id] = any, f64 = f64 || graph.value(id).dtype == DType::f64;
-    if (!any || !f64 || !node.op->name.starts_with("aten.")) continue;
+    const bool computes = node.op->name.starts_with("aten.") && std::ranges::any_of(node.outputs, [&](ValueId id) {
+                            return varies[id] && graph.value(id).dtype == DType::f64;
+                          });
+    if (!computes) continue;
     ++count;
     if (!first) first = &node;
   }

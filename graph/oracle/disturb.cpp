@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/splitmix.h"
+#include "graph/ir/dependence.h"
 #include "graph/ir/float_format.h"
 #include "graph/ops/op_table.h"
 
@@ -112,16 +113,9 @@ Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng) 
 }
 
 int count_quantizations(const Graph& graph) {
-  std::vector<bool> varies(graph.values.size(), false);
-  for (ValueId id : graph.inputs) varies[id] = true;
-  int count = 0;
-  for (const Node& node : graph.nodes) {
-    bool reads = false;
-    for_each_input(node, [&](ValueId id) { reads = reads || varies[id]; });
-    for (ValueId id : node.outputs) varies[id] = reads;
-    count += reads && is_quantization(graph, node);
-  }
-  return count;
+  const std::vector<bool> varies = vary_with_inputs(graph);
+  return static_cast<int>(std::ranges::count_if(
+      graph.nodes, [&](const Node& node) { return is_quantization(graph, node) && varies[node.outputs[0]]; }));
 }
 
 bool rounds_to_codes(const RefContext& c) {

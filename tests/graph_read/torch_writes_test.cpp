@@ -4,6 +4,21 @@
 using namespace qcg;
 using namespace qcg::test;
 
+namespace {
+
+// One more node of the graph: the negative of a tensor.
+void add_negative(Json& j, const char* name, const char* of) {
+  Json node = node_of(j, 0);
+  node["target"] = "torch.ops.aten.neg.default";
+  node["name"] = name;
+  node["inputs"] = Json::array({argument("self", tensor(of))});
+  node["outputs"][0] = tensor(name);
+  meta_of(j, name) = Json(meta_of(j, of));
+  graph_of(j)["nodes"].push_back(node);
+}
+
+}  // namespace
+
 TEST_CASE("torch.export: a write to what the graph made is its next value") {
   Json j = small_export();
   node_of(j, 1)["target"] = "torch.ops.aten.copy_.default";
@@ -48,15 +63,10 @@ TEST_CASE("torch.export: an operator that writes is read as the one that compute
 
 TEST_CASE("torch.export: who reads a tensor after a write reads what was written") {
   Json j = small_export();
-  Json again = node_of(j, 1);
   node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
-  again["name"] = "again";
-  again["target"] = "torch.ops.aten.neg.default";
-  again["outputs"][0] = tensor("again");  // of linear
-  graph_of(j)["nodes"].push_back(again);
+  add_negative(j, "again", "linear");
   graph_of(j)["outputs"][0] = tensor("again");
   j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("again");
-  meta_of(j, "again") = meta_of(j, "relu");
   auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(print_graph(*graph).find("aten.neg.default(%relu)") != std::string::npos);
@@ -75,15 +85,8 @@ TEST_CASE("torch.export: what a conversion made is written to apart from the ten
   node_of(j, 1)["inputs"] = Json::array({argument("self", tensor("half"))});
   Json& nodes = graph_of(j)["nodes"];
   nodes.insert(nodes.begin() + 1, converts);
-  Json again = node_of(j, 2);
-  for (const auto& [read, name] : {std::pair{"half", "again_half"}, std::pair{"linear", "again_linear"}}) {
-    again["target"] = "torch.ops.aten.neg.default";
-    again["name"] = name;
-    again["inputs"] = Json::array({argument("self", tensor(read))});
-    again["outputs"][0] = tensor(name);
-    meta_of(j, name) = meta_of(j, read);
-    nodes.push_back(again);
-  }
+  add_negative(j, "again_half", "half");
+  add_negative(j, "again_linear", "linear");
   auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   const std::string text = print_graph(*graph);
@@ -107,13 +110,7 @@ TEST_CASE("torch.export: an einsum of one tensor may be a view, so that who read
   nodes.insert(nodes.begin() + 1, einsum);
   auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());  // nobody reads linear again
-  Json again = node_of(j, 2);
-  again["target"] = "torch.ops.aten.neg.default";
-  again["name"] = "again";
-  again["inputs"] = Json::array({argument("self", tensor("linear"))});
-  again["outputs"][0] = tensor("again");
-  meta_of(j, "again") = meta_of(j, "linear");
-  nodes.push_back(again);
+  add_negative(j, "again", "linear");
   CHECK(contains(error_of(j).message, "it is read after a write to what may be a view or a copy of it"));
 }
 
@@ -127,13 +124,7 @@ TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, 
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(print_graph(*graph).find("aten.unsqueeze.default(%linear, dim = 1) : f32[s0, 1, 3]") != std::string::npos);
 
-  Json again = node_of(j, 1);
-  again["target"] = "torch.ops.aten.neg.default";
-  again["name"] = "again";
-  again["inputs"] = Json::array({argument("self", tensor("linear"))});
-  again["outputs"][0] = tensor("again");
-  meta_of(j, "again") = meta_of(j, "linear");
-  graph_of(j)["nodes"].push_back(again);
+  add_negative(j, "again", "linear");
   CHECK(contains(error_of(j).message, "the tensor 'linear' is not defined above this place"));
 }
 

@@ -11,6 +11,8 @@ namespace qcg {
 
 namespace {
 
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
+
 Status need_vector(const OpArgs& a, std::string_view name) {
   if (a.tensor(name).shape.size() == 1) return {};
   return a.fail(name, "expected one axis, got " + describe(a.tensor(name)));
@@ -32,16 +34,13 @@ Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t ran
     if (i == dots) {
       for (size_t k = rank - named; k > 0; --k) labels += static_cast<char>(k);
       i += 2;
-    } else if (!std::isalpha(static_cast<unsigned char>(text[i])))
-      return a.fail("equation", fmt::format("'{}' is no label", text[i]));
+    } else if (!is_letter(text[i])) return a.fail("equation", fmt::format("'{}' is no label", text[i]));
     else if (is_result && labels.find(text[i]) != labels.npos)
       return a.fail("equation", fmt::format("'{}' names an axis of the result twice", text));
     else labels += text[i];
   }
   return labels;
 }
-
-bool is_letter(char label) { return (label >= 'A' && label <= 'Z') || (label >= 'a' && label <= 'z'); }
 
 // An axis of 1 whose label is a larger axis elsewhere gets a label of its own, which is summed over.
 Status name_broadcast_axes(const OpArgs& a, Einsum& einsum) {

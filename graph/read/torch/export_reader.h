@@ -111,7 +111,7 @@ class TorchExportReader {
   // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
   void find_sizes(const Node& made);
   void narrow_to_broadcast(const Node& made);  // operands have a size of 1 or that of the result
-  void narrow_to_valid(const Node& made);      // where its shape rule refuses small sizes alone
+  void narrow_to_valid(const Node& made);      // its shape rule refuses it: sizes that are too small, if that is why
   // Torch keeps symbols of two inputs apart whose sizes it compares only when it runs: rows of key and value, batches of
   // a tensor and of its indices. They become one symbol here, and inputs of other sizes are refused.
   void equate_sizes(const Node& made);

@@ -95,14 +95,15 @@ bool is_asked_to_copy(const JsonCursor& node) {
 std::string_view first_tensor(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return {};
-  std::string_view only;
+  const bool behind_equation = is_einsum(target_of(node));
+  std::string_view last;
   size_t tensors = 0;
   for (JsonCursor input : *inputs) {
     auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
-    if (!is_einsum(target_of(node))) return argument ? tensor_name(*argument) : std::string_view();
-    if (argument) for_each_name(*argument, [&](std::string_view name) { only = name, ++tensors; });
+    if (!behind_equation) return argument ? tensor_name(*argument) : std::string_view();
+    if (argument) for_each_name(*argument, [&](std::string_view name) { last = name, ++tensors; });
   }
-  return tensors == 1 ? only : std::string_view();
+  return tensors == 1 ? last : std::string_view();
 }
 
 bool is_view_of_memory(const OpSchema& op) {
@@ -204,7 +205,7 @@ Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
   const std::string_view target = target_of(node), self = first_tensor(node);
   Memory* memory = memory_of(self);
   if (!memory) return false;
-  // add_views treats .contiguous() of a view, which may be a copy.
+  // .contiguous() of a view may be a copy: add_views decides that.
   bool is_copy = false;
   for_each_output(node, [&](std::string_view name) { is_copy = is_copy || copies(target, self, name); });
   const bool may = may_return_itself(target) && same_dtype && !is_asked_to_copy(node) && !is_copy &&

@@ -28,7 +28,7 @@ namespace qcg {
 // Whether torch gives a view, or may: flip and repeats are views here alone, and do not see what is written later.
 bool is_view_of_memory(const OpSchema& op);
 
-// The name of the tensor that a node takes first; empty if its first argument is none.
+// The name of the tensor that a node takes first, of an einsum its only one; empty if its first argument is none.
 std::string_view first_tensor(const JsonCursor& node);
 
 class Mutations {
@@ -65,7 +65,7 @@ class Mutations {
     uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
     bool may_be_copy = false;                // the strides of its base do not say
     bool is_input = false;
-    bool is_lost = false;  // a possible view of it was written: its value is not known
+    bool is_lost = false;  // what may be a view of it was written, so that its value is unknown
   };
 
   // Whether contiguous() and reshapes of a tensor certainly are copies, or certainly are views.

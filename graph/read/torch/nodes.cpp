@@ -41,7 +41,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
   const bool follows = regions_ == 0 && mutations_.follows(node);
   if (follows) {
-    QCG_TRY(is_alias, Op(&written) == Op("aten.einsum.default") ? Result<bool>(false) : read_alias(node));
+    QCG_TRY(is_alias, read_alias(node));
     if (is_alias) return {};
     if (writes) return read_write(node, written, std::move(where));
   }
@@ -69,15 +69,8 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
 }
 
 Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
-  QCG_TRY(inputs, node.array_at("inputs"));
-  ValueId self = kNoValue;
-  for (JsonCursor input : inputs) {
-    if (self != kNoValue) break;
-    QCG_TRY(argument, input.at("arg"));
-    QCG_TRY(value, read_union(argument));
-    QCG_TRY(id, read_tensor_name(value, scope_));
-    self = id;
-  }
+  const auto self = scope_.tensors.find(first_tensor(node));
+  if (self == scope_.tensors.end()) return false;  // read_arguments names what is not defined
   QCG_TRY(outputs, node.array_at("outputs"));
   bool same = outputs.size() == 1;
   for (JsonCursor output : outputs) {
@@ -86,7 +79,7 @@ Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
     QCG_TRY(name, new_tensor_name(value));
     QCG_TRY(meta_at, find_meta(value, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
-    same = same && meta.dtype == graph().value(self).dtype;
+    same = same && meta.dtype == graph().value(self->second).dtype;
   }
   return mutations_.read_alias(node, same);
 }

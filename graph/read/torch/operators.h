@@ -23,7 +23,7 @@ enum class TorchTarget {
 };
 
 TorchTarget classify_target(std::string_view target);
-// nullptr unless TorchTarget::op. Of an operator that writes: the one that computes what it writes.
+// nullptr unless the target is a TorchTarget::op. For an operator that writes: the one that computes the new value.
 const OpSchema* find_torch_op(std::string_view target);
 
 // Whether a node of this operator writes to its first tensor, as add_ and copy_ do.

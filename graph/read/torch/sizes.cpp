@@ -136,8 +136,11 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (!Op(made.op).row().formula.empty()) narrow_to_broadcast(made);  // an operator of single elements
   if (!check_arguments(graph(), made).ok()) return;
   equate_sizes(made);
-  narrow_to_valid(made);
-  const auto types = infer_types(graph(), made);
+  auto types = infer_types(graph(), made);
+  if (!types.ok()) {
+    narrow_to_valid(made);
+    types = infer_types(graph(), made);
+  }
   const auto for_each_size = [&](auto&& f) {
     if (!types.ok() || types->size() != made.outputs.size()) return;
     for (size_t i = 0; i < made.outputs.size(); ++i) {
@@ -168,7 +171,6 @@ void TorchExportReader::narrow_to_broadcast(const Node& made) {
 
 void TorchExportReader::narrow_to_valid(const Node& made) {
   const auto valid = [&] { return infer_types(graph(), made).ok(); };
-  if (valid()) return;
   // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be.
   const bool is_pad = has_rule_of(made, "aten.pad.default");
   struct Raised {
