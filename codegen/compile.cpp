@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "base/cancel.h"
@@ -13,6 +14,7 @@
 #include "cache/toolchain/compile_cache.h"
 #include "codegen/batch.h"
 #include "codegen/choose.h"
+#include "codegen/kernel/kernel_context.h"
 #include "codegen/kernel/target.h"
 #include "codegen/merge_choice.h"
 #include "codegen/pin_report.h"
@@ -26,6 +28,7 @@
 #include "graph/ir/dependence.h"
 #include "graph/read/files/mapped_file.h"
 #include "graph/read/read_graph.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -57,25 +60,40 @@ Status require_weights(const Graph& graph, const Plan& plan) {
   return {};
 }
 
-// Which operators compute f64 in f32, as kernels do; empty: none. Parameters of a quantization are left out: they are
-// f64 in torch as well, and are kept so where that counts.
+// The functions of f64, after the passes, that kernels have in f32 alone.
+std::vector<std::string> functions_in_f32(const Node& node, const Graph& graph) {
+  std::vector<std::string> out;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(out, name) == out.end()) out.emplace_back(name);
+  };
+  const std::function<void(const Expr&)> add_calls = [&](const Expr& e) {
+    if (e.kind == ExprKind::call && !Expr::call(e.function, {}).has_f64()) add(e.function);
+    for (const Expr& arg : e.args) add_calls(arg);
+  };
+  if (is_op(node, "qcg.loop"))
+    for (const Expr& e : *node.arg("exprs").get<std::vector<Expr>>()) add_calls(e);
+  const bool sums_narrow = node.op->role == OpRole::reduction && node.op->arg_index("self") >= 0 &&
+                           !has_number_type(graph.value(node.tensor("self")).dtype);
+  if (sums_narrow || is_op(node, "aten.logcumsumexp.default")) add(node.op->name);
+  return out;
+}
+
+// Where f64 is computed in f32; empty: nowhere.
 std::string describe_f64(const Graph& graph) {
   const std::vector<bool> varies = vary_with_inputs(graph);
-  int count = 0;
-  const Node* first = nullptr;
+  const auto is_f64 = [&](ValueId id) { return varies[id] && graph.value(id).dtype == DType::f64; };
+  std::string first;
+  std::vector<std::string> functions;
   for (const Node& node : graph.nodes) {
-    const bool computes = node.op->name.starts_with("aten.") && std::ranges::any_of(node.outputs, [&](ValueId id) {
-                            return varies[id] && graph.value(id).dtype == DType::f64;
-                          });
-    if (!computes) continue;
-    ++count;
-    if (!first) first = &node;
+    if (std::ranges::none_of(node.outputs, is_f64)) continue;
+    for (std::string& name : functions_in_f32(node, graph)) {
+      if (first.empty()) first = node.source.empty() ? node.where : node.source;
+      if (std::ranges::find(functions, name) == functions.end()) functions.push_back(std::move(name));
+    }
   }
-  if (!first) return "";
-  return fmt::format("{}: {} of f64 {} computed in f32, with 7 digits instead of 16",
-                     first->source.empty() ? first->where : first->source,
-                     count == 1 ? first->op->name : fmt::format("{} and {} more operators", first->op->name, count - 1),
-                     count == 1 ? "is" : "are");
+  if (functions.empty()) return "";
+  return fmt::format("{}: {} of f64 {} computed in f32, with 7 digits instead of 16", first, fmt::join(functions, ", "),
+                     functions.size() == 1 ? "is" : "are");
 }
 
 class Compiler {
@@ -313,11 +331,11 @@ Result<Explanation> explain_model(const Model& model, const CompileOptions& opti
   out.read = model.read;
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   out.source = SourceGraph(out.graph, std::move(out.read.modules));
-  if (std::string what = describe_f64(out.graph); !what.empty()) out.read.warnings.push_back(std::move(what));
   QCG_TRY(passes, run_passes(out.graph, options.passes, checkpoint));
   out.passes = std::move(passes);
   for (PassReport& pass : out.passes)
     out.read.warnings.insert(out.read.warnings.end(), pass.warnings.begin(), pass.warnings.end());
+  if (std::string what = describe_f64(out.graph); !what.empty()) out.read.warnings.push_back(std::move(what));
   QCG_TRY(plan, plan_kernels(out.graph, target, out.source));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)

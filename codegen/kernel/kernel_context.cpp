@@ -78,6 +78,8 @@ Result<std::string> render_kernel(std::string_view name, Isa isa, const V& conte
   return on_device(isa) ? render_template(cuda, context, {cpu}) : render_template(cpu, context, {cuda});
 }
 
+bool has_number_type(DType d) { return !is_floating(d) || d == DType::f32 || d == DType::f64; }
+
 V typed(DType d) {
   V v;
   v["type"] = dtype_info(d).cpp;

@@ -26,7 +26,8 @@ TemplateValue kernel_context(std::string_view symbol, Isa isa, std::string_view 
 void add_device_context(TemplateValue& v, size_t args, size_t params, int threads);
 // cpu/<name>.cpp.j2 or cuda/<name>.cu.j2. Error Internal: neither reads a key of the context.
 Result<std::string> render_kernel(std::string_view name, Isa isa, const TemplateValue& context);
-TemplateValue typed(DType dtype);  // its name, and its type in C++
+TemplateValue typed(DType dtype);   // its name, and its type in C++
+bool has_number_type(DType dtype);  // whether elements of that type are numbers to C++: not of bf16, f16 and float8
 std::string_view stored_as(DType dtype);
 std::string_view bytes_type(DType dtype);  // in C++, of an element that is moved as it is: "uint16_t"
 

@@ -13,6 +13,7 @@ namespace {
 struct Spelling {
   std::string_view prefix;
   std::string (*number)(double);
+  DType widest = DType::f32;  // what a cast to f64 is
 };
 
 std::string vector_number(double value) { return fmt::format("v_set1({})", float_literal(value)); }
@@ -23,7 +24,13 @@ std::string cuda_number(double value) {
   return float_literal(value);
 }
 std::string integer_number(double value) { return fmt::format("INT64_C({})", static_cast<int64_t>(value)); }
-constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number}, kIntegers = {"i_", integer_number};
+std::string f64_number(double value) {
+  if (std::isnan(value)) return "f64_nan()";
+  if (std::isinf(value)) return value > 0 ? "f64_infinity()" : "-f64_infinity()";
+  return fmt::format("{:#}", value);  // the shortest that reads back, with a point
+}
+constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number}, kIntegers = {"i_", integer_number},
+                   kF64 = {"f64_", f64_number, DType::f64};
 
 // Exponents that torch, too, computes by multiplication or square root: exact powers instead of exp2(y * log2(x)).
 std::string_view special_power(const Expr& exponent) {
@@ -32,8 +39,7 @@ std::string_view special_power(const Expr& exponent) {
     double exponent;
     std::string_view function;
   };
-  static constexpr Row kRows[] = {{2, "square"},   {3, "cube"},        {0.5, "sqrt"},
-                                  {-0.5, "rsqrt"}, {-1, "reciprocal"}, {1, "cast_f32"}};
+  static constexpr Row kRows[] = {{2, "square"}, {3, "cube"}, {0.5, "sqrt"}, {-0.5, "rsqrt"}, {-1, "reciprocal"}};
   for (const Row& row : kRows)
     if (row.exponent == exponent.value) return row.function;
   return {};
@@ -49,14 +55,16 @@ std::string print(const Expr& expr, const Spelling& spelling, const std::vector<
     case ExprKind::size: return fmt::format("size{}", expr.index);
     case ExprKind::number: return spelling.number(expr.value);
     case ExprKind::cast: {
-      const DType dtype = expr.dtype == DType::f64 ? DType::f32 : expr.dtype;  // kernels compute in f32
+      const DType dtype = expr.dtype == DType::f64 ? spelling.widest : expr.dtype;
       return fmt::format("{}cast_{}({})", spelling.prefix, dtype_name(dtype), arg(0));
     }
     case ExprKind::call: break;
   }
-  if (expr.function == "pow")
+  if (expr.function == "pow") {
+    if (expr.args[1] == Expr::number(1)) return arg(0);
     if (const std::string_view function = special_power(expr.args[1]); !function.empty())
       return fmt::format("{}{}({})", spelling.prefix, function, arg(0));
+  }
   std::string out = fmt::format("{}{}(", spelling.prefix, expr.function);
   for (size_t i = 0; i < expr.args.size(); ++i) out += (i ? ", " : "") + arg(i);
   return out + ")";
@@ -76,6 +84,10 @@ std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& ac
 
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) {
   return print(expr, kIntegers, {}, in_names);
+}
+
+std::string print_expr_f64(const Expr& expr, const std::vector<std::string>& in_names) {
+  return print(expr, kF64, {}, in_names);
 }
 
 }  // namespace qcg

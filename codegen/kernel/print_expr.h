@@ -22,6 +22,9 @@ std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_nam
 // On int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);
 
+// On one double, with the functions of templates/cpu/doubles.h (f64_add, …).
+std::string print_expr_f64(const Expr& expr, const std::vector<std::string>& in_names);
+
 // On one f32, with the functions of templates/cuda/scalar_math.cuh (s_add, …).
 std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names,
                             const std::vector<std::string>& in_names);

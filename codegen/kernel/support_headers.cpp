@@ -36,7 +36,7 @@ std::vector<SourceFile> support_headers(Isa isa) {
     };
     if (isa_info(isa).device == Device::hip) take("hip/");
     take("cuda/");
-    for (const char* shared : {"special.h", "integers.h"}) add_header(shared, out);
+    for (const char* shared : {"special.h", "integers.h", "doubles.h"}) add_header(shared, out);
     return out;
   }
   add_header("abi.h", out);

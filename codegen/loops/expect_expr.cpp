@@ -20,13 +20,12 @@ bool overflows(const Expr& e, std::span<const double> accs, std::span<const doub
   return !is_held(e.dtype, e.args[0].evaluate(accs, ins));
 }
 
-Expected expect_stored(const ToleranceValue& v, DType output) {
+Expected expect_stored(const ToleranceValue& v, DType arithmetic, DType output) {
   if (!is_floating(output)) {
     const bool whole = v.value == std::round(v.value);
     return is_held(output, v.value) ? Expected{v.value, v.tolerance + (whole ? 0 : 1)} : Expected{0, HUGE_VAL};
   }
-  // f64 is computed in f32.
-  return within_range(output, v.value, v.tolerance + half_ulp(output == DType::f64 ? DType::f32 : output, v.value));
+  return within_range(output, v.value, v.tolerance + half_ulp(output == DType::f64 ? arithmetic : output, v.value));
 }
 
 }  // namespace qcg

@@ -1,7 +1,7 @@
 // What a kernel that computes an expression in f32 lanes must give, as the oracles of loops and row programs say it.
 //
 //   const Expr e = in_f32(problem.exprs[o]);
-//   out.push_back(overflows(e, {}, ins) ? anything : expect_stored(evaluate_with_tolerance(e, {}, {}, ins), dtype));
+//   out.push_back(overflows(e, {}, ins) ? anything : expect_stored(evaluate_with_tolerance(e, {}, {}, ins), DType::f32, dtype));
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace qcg {
 Expr in_f32(Expr e);
 // Whether a cast to an integer has an argument that it does not hold: what comes out then is nobody's to say.
 bool overflows(const Expr& e, std::span<const double> accs, std::span<const double> ins);
-// An element of an output, of which this is the value before it is stored.
-Expected expect_stored(const ToleranceValue& value, DType output);
+// An element of an output, of which this is the value before it is stored, computed in f32 or f64.
+Expected expect_stored(const ToleranceValue& value, DType arithmetic, DType output);
 
 }  // namespace qcg

@@ -51,7 +51,7 @@ Status check_loop(const LoopProblem& p) {
   if (!consistent) return Error::internal("loop", "a LoopProblem whose lists differ in length");
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     if (is_move(p, i)) continue;
-    if (p.integers) {
+    if (p.arithmetic == DType::i64) {
       QCG_CHECK(need_integer(p.outputs[i]));
       for (DType d : p.operands) QCG_CHECK(need_integer(d));
       continue;
@@ -71,8 +71,11 @@ std::string LoopProblem::signature() const {
   std::string more;
   if (!position_inner_stride.empty()) more += fmt::format(" pos={}", position_inner_stride);
   if (sizes > 0) more += fmt::format(" sizes={}", sizes);
-  return fmt::format("loop{} rank={} in={} inner={} out={}{} expr=[{}]", integers ? " integers" : "", rank,
-                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), more, formula());
+  return fmt::format("loop{} rank={} in={} inner={} out={}{} expr=[{}]",
+                     arithmetic == DType::i64   ? " integers"
+                     : arithmetic == DType::f64 ? " f64"
+                                                : "",
+                     rank, list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), more, formula());
 }
 
 std::string LoopProblem::formula() const {
@@ -112,7 +115,7 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   QCG_CHECK(check_loop(p));
   V v = kernel_context(symbol, isa, "pointwise loop", p.signature(), p.comment);
   v["rank"] = p.rank;
-  v["integers"] = p.integers;
+  v["arithmetic"] = dtype_name(p.arithmetic);
   std::vector<bool> used(p.operands.size());
   std::vector<std::string> names;
   std::vector<V> operands, outputs, moves;
@@ -123,6 +126,7 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
     names.push_back(fmt::format("in{}", i));
     if (!used[i]) continue;
     V o = typed(p.operands[i]);
+    o["number_type"] = has_number_type(p.operands[i]);
     o["index"] = i;
     o["inner"] = p.operand_inner_stride[i];
     o["strides"] = p.rank * static_cast<int>(i + 1);
@@ -139,12 +143,14 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
       moves.push_back(o);
       continue;
     }
+    o["number_type"] = has_number_type(p.outputs[i]);
     o["store"] = stored_as(p.outputs[i]);
-    const std::string code = p.integers       ? print_expr_integers(p.exprs[i], names)
-                             : on_device(isa) ? print_expr_cuda(p.exprs[i], {}, names)
-                                              : print_expr(p.exprs[i], {}, names);
-    const std::string_view to_bool = p.integers ? "i_cast_bool(" : on_device(isa) ? "s_cast_bool(" : "v_cast_bool(";
-    o["code"] = p.outputs[i] == DType::boolean ? std::string(to_bool) + code + ")" : code;
+    Expr e = p.exprs[i];
+    if (p.outputs[i] == DType::boolean) e = Expr::cast(DType::boolean, std::move(e));
+    o["code"] = p.arithmetic == DType::i64   ? print_expr_integers(e, names)
+                : p.arithmetic == DType::f64 ? print_expr_f64(e, names)
+                : on_device(isa)             ? print_expr_cuda(e, {}, names)
+                                             : print_expr(e, {}, names);
     outputs.push_back(o);
   }
   const size_t args = p.operands.size() + p.outputs.size(), positions = p.position_inner_stride.size();
@@ -170,7 +176,8 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   if (on_device(isa)) {
     const CudaLaunch launch = loop_launch(p);
     v["width"] = launch.axes.back().piece;
-    if (p.integers) v["headers"] = V::from_items({V("integers.h")});
+    if (p.arithmetic == DType::i64) v["headers"] = V::from_items({V("integers.h")});
+    if (p.arithmetic == DType::f64) v["headers"] = V::from_items({V("doubles.h")});
     add_device_context(v, args, static_cast<size_t>(p.rank) * (args + positions + 1) + static_cast<size_t>(p.sizes),
                        launch.threads);
   }
@@ -182,7 +189,7 @@ CudaLaunch loop_launch(const LoopProblem& p) {
   constexpr int kThreads = 256, kWidth = 4;
   CudaLaunch out{.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {}};
   for (int axis = 0; axis < p.rank; ++axis) out.axes.push_back({axis, 1});
-  if (!p.integers) out.axes.back().piece = kWidth;
+  if (p.arithmetic == DType::f32) out.axes.back().piece = kWidth;
   return out;
 }
 
@@ -210,10 +217,10 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   const auto& p = any.get<LoopProblem>();
   std::vector<ArgumentKind> out;
   for (const DType d : p.operands)
-    out.push_back(d == DType::f8e8m0 ? ArgumentKind{d, 0.25, 4}
-                  : is_floating(d)   ? ArgumentKind{d}
-                  : p.integers       ? wide_integer_argument(d)
-                                     : integer_argument(d));
+    out.push_back(d == DType::f8e8m0           ? ArgumentKind{d, 0.25, 4}
+                  : is_floating(d)             ? ArgumentKind{d}
+                  : p.arithmetic == DType::i64 ? wide_integer_argument(d)
+                                               : integer_argument(d));
   for (const DType d : p.outputs) out.push_back({d});
   return out;
 }
@@ -227,9 +234,9 @@ double operations_of(const KernelProblem& any, const CallSizes& sizes) {
   return elements * nodes;
 }
 
-Expected expect_number(const Expr& e, DType output, std::span<const double> ins) {
+Expected expect_number(const Expr& e, DType arithmetic, DType output, std::span<const double> ins) {
   if (overflows(e, {}, ins)) return {0, HUGE_VAL};
-  return expect_stored(evaluate_with_tolerance(e, {}, {}, ins), output);
+  return expect_stored(evaluate_with_tolerance(e, {}, {}, ins, arithmetic), arithmetic, output);
 }
 
 Expected expect_integer(const Expr& e, DType output, std::span<const int64_t> ins) {
@@ -258,8 +265,9 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
   std::vector<double> ins(count);
   std::vector<int64_t> integers(count);
   for (size_t o = 0; o < points.size(); ++o) {
-    const bool moves = is_move(p, o), in_integers = p.integers && !moves;
-    Expr e = in_integers ? p.exprs[o] : in_f32(p.exprs[o]);
+    const bool moves = is_move(p, o), in_integers = p.arithmetic == DType::i64 && !moves;
+    const bool in_lanes = p.arithmetic == DType::f32;
+    Expr e = in_lanes ? in_f32(p.exprs[o]) : p.exprs[o];
     if (p.outputs[o] == DType::boolean && !in_integers) e = Expr::cast(DType::boolean, std::move(e));
     e = e.as_inputs(static_cast<int>(operands), static_cast<int>(operands + positions));
     const std::vector<int> leaves = e.leaves(ExprKind::in);
@@ -270,7 +278,7 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
         const auto operand = static_cast<size_t>(i);
         if (operand >= operands) {
           integers[operand] = numbers[operand - operands];
-          ins[operand] = static_cast<float>(integers[operand]);
+          ins[operand] = in_lanes ? static_cast<float>(integers[operand]) : static_cast<double>(integers[operand]);
           continue;
         }
         const int64_t offset = call.offset_of(operand, at);
@@ -279,7 +287,7 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
       }
       out[o].push_back(moves         ? Expected{ins[static_cast<size_t>(leaves[0])], 0}
                        : in_integers ? expect_integer(e, p.outputs[o], integers)
-                                     : expect_number(e, p.outputs[o], ins));
+                                     : expect_number(e, p.arithmetic, p.outputs[o], ins));
     }
   }
   return out;

@@ -27,7 +27,8 @@ struct LoopProblem {
   std::vector<DType> outputs;
   std::vector<Expr> exprs;  // one per output
   std::string comment;      // provenance: lines, sanitized by the renderer
-  bool integers = false;    // computed in 64 bits; every dtype is an integer's
+  // f32; f64; or i64: every dtype is an integer's, and steps wrap.
+  DType arithmetic = DType::f32;
   // posN of the expressions: a sum of the element's positions along the axes, each times its stride. In f32 lanes it is
   // exact to 2^24.
   std::vector<int> position_inner_stride;

@@ -36,7 +36,7 @@ Status Planner::lower_loop(const Node& node) {
   const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
   LoopProblem problem;
   problem.exprs = *node.arg("exprs").get<std::vector<Expr>>();
-  problem.integers = *node.arg("integers").get<bool>();
+  problem.arithmetic = *node.arg("arithmetic").get<DType>();
   problem.comment = comment_of(node);
   const Shape& shape = graph_.value(node.outputs[0]).shape;
   std::vector<View> views;

@@ -20,8 +20,10 @@ std::string ReduceProblem::signature() const {
 
 namespace {
 
-bool is_in_integers(const ReduceProblem& p) {
-  return !is_floating(p.input) && !is_floating(p.output) && p.op != "mean";
+// i64: exact, modulo 2^64.
+DType arithmetic_of(const ReduceProblem& p) {
+  if (!is_floating(p.input) && !is_floating(p.output) && p.op != "mean") return DType::i64;
+  return p.output == DType::f64 && has_number_type(p.input) ? DType::f64 : DType::f32;
 }
 
 }  // namespace
@@ -41,8 +43,10 @@ Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_v
   v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
   v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
   const double identity = sum ? 0 : p.op == "prod" ? 1 : p.op == "amax" ? -INFINITY : INFINITY;
-  v["identity"] = on_device(isa) ? print_expr_cuda(Expr::number(identity), {}, {}) : float_literal(identity);
-  v["integers"] = is_in_integers(p);
+  v["identity"] = arithmetic_of(p) == DType::f64 ? print_expr_f64(Expr::number(identity), {})
+                  : on_device(isa)               ? print_expr_cuda(Expr::number(identity), {}, {})
+                                                 : float_literal(identity);
+  v["arithmetic"] = dtype_name(arithmetic_of(p));
   if (on_device(isa)) {
     v["combine"] = sum ? "Sum" : p.op == "prod" ? "Product" : p.op == "amax" ? "Max" : "Min";
     add_device_context(v, 2, 3, reduce_launch(p).threads);
@@ -75,7 +79,7 @@ double operations_of(const KernelProblem&, const CallSizes& sizes) {
          static_cast<double>(sizes.params[2]);
 }
 
-// Sums in f64, off by what f32 rounds in as many additions; the largest, the least and sums of integers are exact.
+// Sums in f64, off by what f32, or f64 in another order, rounds in as many additions; the largest, the least and sums of integers are exact.
 Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
   const int64_t count = call.sizes().params[1];
   double sum = 0, product = 1, magnitude = 0, least = INFINITY, most = -INFINITY;
@@ -86,11 +90,13 @@ Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const st
     if (!is_floating(p.input)) whole *= static_cast<uint64_t>(call.integer(0, offset));
     sum += v, product *= v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
   }
-  const double n = static_cast<double>(count), unit = is_in_integers(p) ? 0 : sum_unit(n);
-  if (p.op == "prod" && is_in_integers(p)) return as_element(p.output, static_cast<int64_t>(whole));
-  if (p.op == "prod") return {product, unit * std::fabs(product) + half_ulp(DType::f32, product)};
+  const DType arithmetic = arithmetic_of(p), rounded = arithmetic == DType::f64 ? DType::f64 : DType::f32;
+  const double n = static_cast<double>(count), f32_unit = arithmetic == DType::i64 ? 0 : sum_unit(n);
+  const double unit = arithmetic == DType::f64 ? n * 0x1p-52 : f32_unit;
+  if (p.op == "prod" && arithmetic == DType::i64) return as_element(p.output, static_cast<int64_t>(whole));
+  if (p.op == "prod") return {product, unit * std::fabs(product) + half_ulp(rounded, product)};
   if (p.op == "amax" || p.op == "amin") return {p.op == "amax" ? most : least, 0};
-  return p.op == "mean" ? Expected{sum / n, unit * magnitude / n + half_ulp(DType::f32, sum / n)}
+  return p.op == "mean" ? Expected{sum / n, unit * magnitude / n + half_ulp(rounded, sum / n)}
                         : Expected{sum, unit * magnitude};
 }
 
@@ -100,7 +106,7 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
   std::vector<std::vector<Expected>> out(1);
   for (const int64_t point : points[0]) {
     const Expected e = reduce_exactly(p, call, call.index_of(1, point));  // outer, inner
-    const double rounding = is_in_integers(p) ? 0 : half_ulp(p.output, e.want);
+    const double rounding = arithmetic_of(p) == DType::i64 ? 0 : half_ulp(p.output, e.want);
     out[0].push_back(within_range(p.output, e.want, e.bound + rounding));
   }
   return out;

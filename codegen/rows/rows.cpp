@@ -290,7 +290,7 @@ class RowReference {
     }
     if (overflows(steps_[step].expr, accs_, ins_) && steps_[step].reduction == RowReduction::none) return {0, HUGE_VAL};
     return expect_stored(
-        p_.outputs[output] == DType::boolean ? ToleranceValue{v.value != 0 ? 1.0 : 0.0, v.tolerance} : v,
+        p_.outputs[output] == DType::boolean ? ToleranceValue{v.value != 0 ? 1.0 : 0.0, v.tolerance} : v, DType::f32,
         p_.outputs[output]);
   }
 

@@ -21,6 +21,16 @@ std::string ScanProblem::signature() const {
   return fmt::format("scan {} in={} out={}", op, dtype_name(input), dtype_name(output));
 }
 
+namespace {
+
+// Sums of logarithms alone are f32's in f64, too.
+DType arithmetic_of(const ScanProblem& p) {
+  if (!is_floating(p.output)) return DType::i64;
+  return p.output == DType::f64 && has_number_type(p.input) && p.op != "logsumexp" ? DType::f64 : DType::f32;
+}
+
+}  // namespace
+
 Result<std::string> render_scan(const ScanProblem& p, Isa isa, std::string_view symbol) {
   if (is_floating(p.output)) {
     QCG_CHECK(need_lanes("scan", p.input));
@@ -34,7 +44,7 @@ Result<std::string> render_scan(const ScanProblem& p, Isa isa, std::string_view 
   v["y"] = typed(p.output);
   v["op"] = p.op;
   v["positions"] = p.has_positions();
-  v["integers"] = !is_floating(p.output);
+  v["arithmetic"] = dtype_name(arithmetic_of(p));
   v["minus_infinity"] = on_device(isa) ? print_expr_cuda(Expr::number(-INFINITY), {}, {}) : float_literal(-INFINITY);
   if (on_device(isa)) add_device_context(v, size_t{2} + p.has_positions(), 3, scan_launch(p).threads);
   return render_kernel("scan", isa, v);
@@ -104,8 +114,12 @@ struct Column {
 // Off by what f32 rounds in exp, log1p and the last cast; sums and products are of f64, and extremes exact.
 double bound_of(const ScanProblem& p, const Column& c) {
   if (p.has_positions()) return 0;
-  const double rounding = half_ulp(DType::f32, c.value) + half_ulp(p.output, c.value);
-  if (p.op != "logsumexp") return 0x1p-40 * (p.op == "sum" ? c.magnitude : std::fabs(c.value)) + rounding;
+  const bool f64 = arithmetic_of(p) == DType::f64;
+  const double rounding = half_ulp(f64 ? DType::f64 : DType::f32, c.value) + half_ulp(p.output, c.value);
+  if (p.op != "logsumexp")
+    return (f64 ? 0x1p-52 * static_cast<double>(c.next) : 0x1p-40) *
+               (p.op == "sum" ? c.magnitude : std::fabs(c.value)) +
+           rounding;
   return 0x1p-22 * static_cast<double>(c.next + 1) + 4 * rounding;
 }
 

@@ -34,9 +34,10 @@ struct ExprFunction {
   std::string_view name;
   int arity;
   double ulps = 0;  // of f32, that a kernel's result may be off by (templates/cpu/vector_math.h); 0: it only chooses
-  bool integers_alone = false;  // no kernel computes it in floats
+  // What kernels compute it in: f32 and f64, or one alone. Integers: those of kIntegersAlone, and others (is_integer).
+  enum class In : uint8_t { floats, f32, integers } in = In::floats;
 };
-inline constexpr bool kIntegersAlone = true;
+inline constexpr ExprFunction::In kIntegersAlone = ExprFunction::In::integers, kF32Alone = ExprFunction::In::f32;
 inline constexpr double kArithmeticUlps = 2, kFunctionUlps = 8;
 inline constexpr ExprFunction kExprFunctions[] = {
     {"add", 2, kArithmeticUlps},
@@ -75,18 +76,18 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"mod", 2, 0, kIntegersAlone},
     {"atan", 1, kFunctionUlps},
     {"fmod", 2},
-    {"lgamma", 1, kArithmeticUlps},
-    {"digamma", 1, kArithmeticUlps},
-    {"erfinv", 1, kArithmeticUlps},
-    {"ndtri", 1, kArithmeticUlps},
-    {"i0", 1, kArithmeticUlps},
-    {"i0e", 1, kArithmeticUlps},
-    {"i1", 1, kArithmeticUlps},
-    {"i1e", 1, kArithmeticUlps},
-    {"erfcx", 1, kArithmeticUlps},
-    {"log_ndtr", 1, kArithmeticUlps},
-    {"trigamma", 1, kArithmeticUlps},
-    {"zeta", 2, kArithmeticUlps},
+    {"lgamma", 1, kArithmeticUlps, kF32Alone},
+    {"digamma", 1, kArithmeticUlps, kF32Alone},
+    {"erfinv", 1, kArithmeticUlps, kF32Alone},
+    {"ndtri", 1, kArithmeticUlps, kF32Alone},
+    {"i0", 1, kArithmeticUlps, kF32Alone},
+    {"i0e", 1, kArithmeticUlps, kF32Alone},
+    {"i1", 1, kArithmeticUlps, kF32Alone},
+    {"i1e", 1, kArithmeticUlps, kF32Alone},
+    {"erfcx", 1, kArithmeticUlps, kF32Alone},
+    {"log_ndtr", 1, kArithmeticUlps, kF32Alone},
+    {"trigamma", 1, kArithmeticUlps, kF32Alone},
+    {"zeta", 2, kArithmeticUlps, kF32Alone},
     {"bit_and", 2, 0, kIntegersAlone},
     {"bit_or", 2, 0, kIntegersAlone},
     {"bit_xor", 2, 0, kIntegersAlone},
@@ -124,6 +125,7 @@ struct Expr {
   std::vector<double> evaluate_all(std::span<const std::vector<double>> ins, size_t count) const;
   std::vector<int64_t> evaluate_all_integers(std::span<const std::vector<int64_t>> ins, size_t count) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
+  bool has_f64() const;     // functions that kernels compute in f64, casts to f64, f32 and integers
   int count_nodes() const;
   // The indices of the leaves of this kind, each once, ascending.
   std::vector<int> leaves(ExprKind kind) const;

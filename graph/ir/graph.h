@@ -29,8 +29,8 @@
 //       x_scale, x_zero: [..., 1] or one element, f32 and i32, of a quantized activation; else none. x_zero none = symmetric.
 //       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
-//   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with
-//       integers, exactly: operands and outputs are integers and every step wraps as 64 bits do
+//   qcg.loop(operands, exprs, arithmetic) -> outputs pointwise: output i = exprs[i] over broadcast operands. Arithmetic is f32,
+//       f64, or i64, which is exact: operands and outputs are integers and every step wraps as 64 bits do
 //   qcg.attention(query, key, value, operands, mask, score, sizes, empty) -> y [batch, heads, rows, Dv]
 //       query [batch, heads, rows, D], key and value [batch or 1, heads / group, columns, D and Dv]. `score` is what softmax is
 //       taken of along the columns, over acc0 (the products of query and key), inI, sizeI and posN (N: batch, head, row, column);

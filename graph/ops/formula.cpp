@@ -230,13 +230,14 @@ class Reader {
 
   // Numbers in the place of NaN and infinities: 0 and the largest of the dtype unless given.
   Expr finite(const Expr& x) {
-    const double largest = largest_finite(result());
+    // Below it, kernels hold f16 and bf16 in f32.
+    const double largest = largest_finite(result()), most = std::max(largest, kLargest);
     const auto given = [&](std::string_view name, double otherwise) {
       return Expr::number(round_to_dtype(result(), as_number(node_.arg(name)).value_or(otherwise)));
     };
     const Expr number = where(equal(x, x), x, given("nan", 0));
-    return where(call("gt", x, Expr::number(kLargest)), given("posinf", largest),
-                 where(call("gt", Expr::number(-kLargest), x), given("neginf", -largest), number));
+    return where(call("gt", x, Expr::number(most)), given("posinf", largest),
+                 where(call("gt", Expr::number(-most), x), given("neginf", -largest), number));
   }
 
   const Graph& graph_;
@@ -254,7 +255,7 @@ class Reader {
 
 double largest_finite(DType dtype) {
   const auto format = float_format(dtype);
-  return format && dtype != DType::f64 ? format->max_finite() : kLargest;
+  return format ? format->max_finite() : kLargest;
 }
 
 std::optional<Pointwise> read_formula(const Graph& graph, const Node& node, const FormulaReader& reader) {

@@ -47,7 +47,7 @@ struct FormulaReader {
   std::function<std::optional<double>(ValueId)> uniform = [](ValueId) { return std::nullopt; };
 };
 
-// What nan_to_num puts in the place of infinity. f64, and integers, are computed in f32.
+// What nan_to_num puts in the place of infinity.
 double largest_finite(DType dtype);
 
 // nullopt: an op without a formula, or a parameter that is no number.

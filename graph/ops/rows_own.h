@@ -28,7 +28,7 @@ inline constexpr OpRow kOwn[] = {
      "scheme='dense', int group=0) -> Tensor", internal, infer_grouped_linear},
     {"qcg.matmul", "(Tensor self, Tensor other, ScalarType dtype) -> Tensor", internal, infer_qcg_matmul},
     {"qcg.loop",
-     "(Tensor[] operands, Expr[] exprs, bool integers=False, SymInt[] sizes=[], SymInt[] shape=[]) -> Tensor[]",
+     "(Tensor[] operands, Expr[] exprs, ScalarType arithmetic=f32, SymInt[] sizes=[], SymInt[] shape=[]) -> Tensor[]",
      internal, infer_qcg_loop},
     {"qcg.attention",
      "(Tensor query, Tensor key, Tensor value, Tensor[] operands=[], Expr[] mask=[], Expr[] score, SymInt[] sizes=[], str "

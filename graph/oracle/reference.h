@@ -67,7 +67,7 @@ struct LinearReference {
 Result<LinearReference> reference_linear(const LinearOperands& operands, size_t segment,
                                          std::span<const int64_t> rows = {}, std::span<const int64_t> columns = {});
 
-// The value of an epilogue, and how far a kernel that computes it in f32 may be from it: accumulators are off
+// The value of an epilogue, and how far a kernel that computes it in f32, or f64, may be from it: accumulators are off
 // by their own tolerances, each operation by what f32 rounds, and what sums cancel keeps the errors it had. Where the
 // argument of a rounding (round_even, floor, a cast) may be on either side of a tie, so may its result.
 struct ToleranceValue {
@@ -75,6 +75,7 @@ struct ToleranceValue {
   double tolerance;
 };
 ToleranceValue evaluate_with_tolerance(const Expr& epilogue, std::span<const double> accs,
-                                       std::span<const double> acc_tolerances, std::span<const double> ins);
+                                       std::span<const double> acc_tolerances, std::span<const double> ins,
+                                       DType arithmetic = DType::f32);
 
 }  // namespace qcg

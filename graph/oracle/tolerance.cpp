@@ -10,21 +10,22 @@ namespace {
 
 // What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more
 // of itself.
-double own_error(const Expr& e, double value) {
-  constexpr double kUlp = 0x1p-23, kLeastResult = 1e-6;
-  const double ulps = e.ulps();
-  return ulps * kUlp * (std::abs(value) + (ulps > kArithmeticUlps ? kLeastResult : 0));
+double own_error(const Expr& e, double value, DType arithmetic) {
+  constexpr double kLeastResult = 1e-6;
+  const double ulps = e.ulps(), ulp = arithmetic == DType::f64 ? 0x1p-52 : 0x1p-23;
+  return ulps * ulp * (std::abs(value) + (ulps > kArithmeticUlps ? kLeastResult : 0));
 }
 
 }  // namespace
 
 ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> accs,
-                                       std::span<const double> acc_tolerances, std::span<const double> ins) {
+                                       std::span<const double> acc_tolerances, std::span<const double> ins,
+                                       DType arithmetic) {
   if (e.kind == ExprKind::acc) return {accs[e.index], acc_tolerances[e.index]};
   if (e.args.empty()) return {e.evaluate(accs, ins), 0};
   std::array<double, 3> args{}, tolerances{};
   for (size_t i = 0; i < e.args.size(); ++i) {
-    const ToleranceValue arg = evaluate_with_tolerance(e.args[i], accs, acc_tolerances, ins);
+    const ToleranceValue arg = evaluate_with_tolerance(e.args[i], accs, acc_tolerances, ins, arithmetic);
     args[i] = arg.value, tolerances[i] = arg.tolerance;
   }
   const std::span<const double> values(args.data(), e.args.size());
@@ -45,7 +46,7 @@ ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> ac
     const double moved = std::abs(e.apply(values) - exact.value);
     largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
   }
-  return {exact.value, own_error(e, exact.value) + largest};
+  return {exact.value, own_error(e, exact.value, arithmetic) + largest};
 }
 
 }  // namespace qcg

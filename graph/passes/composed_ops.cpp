@@ -378,7 +378,7 @@ constexpr ComposedOp kRows[] = {
 // x * scale + shift, of channels: constants, unless what they are made from is no constant.
 ValueId normalize_channels(OpEmitter& e, const Node& node, ValueId x, const Shape& channels) {
   const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
-  const auto of_channels = [&](ValueId id) { return e.reshape(e.to(id, DType::f32), channels); };
+  const auto of_channels = [&](ValueId id) { return e.reshape(e.widened(id), channels); };
   const ValueId variance = of_channels(node.tensor("running_var"));
   ValueId scale = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
   if (weight != kNoValue) scale = times(e, scale, of_channels(weight));

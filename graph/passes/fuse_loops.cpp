@@ -74,12 +74,13 @@ class LoopFuser {
   std::optional<Inner> inner_of(const Node& loop, ValueId operand) const {
     const Shape& shape = graph_.value(loop.outputs[0]).shape;
     if (const auto seen = see_positions(graph_, operand, shape)) {
-      if (!(seen->loop->arg("integers") == loop.arg("integers"))) return std::nullopt;
+      if (!(seen->loop->arg("arithmetic") == loop.arg("arithmetic"))) return std::nullopt;
       return Inner{seen->expr, {}, seen->sizes, seen->loop->outputs[0], std::nullopt};
     }
     const Node* inner = producer_if(graph_, operand, "qcg.loop");
     if (!inner || inner->outputs.size() != 1 || readers_.uses()[operand] != 1) return std::nullopt;
-    if (!(inner->arg("integers") == loop.arg("integers")) || graph_.value(operand).shape != shape) return std::nullopt;
+    if (!(inner->arg("arithmetic") == loop.arg("arithmetic")) || graph_.value(operand).shape != shape)
+      return std::nullopt;
     return Inner{inner->arg("exprs").get<Exprs>()->front(), *inner->arg("operands").get<Ids>(),
                  *inner->arg("sizes").get<std::vector<Dim>>(), operand, graph_.value(operand).producer};
   }
@@ -97,14 +98,15 @@ class LoopFuser {
     Exprs inner_ins, outer_ins;
     for (ValueId value : inner.operands) inner_ins.push_back(Expr::in(number_of(operands, value)));
     const DType dtype = graph_.value(inner.result).dtype;
-    const bool is_in_integers = *loop.arg("integers").get<bool>();
+    const DType arithmetic = *loop.arg("arithmetic").get<DType>();
     const Exprs outer = *loop.arg("exprs").get<Exprs>();
-    const bool keep_casts = context_.options.emulate_precision_casts || ends_in_step(loop);
+    const bool keep_casts = context_.options.emulate_precision_casts || ends_in_step(loop) || arithmetic == DType::f64;
     Expr value = substitute_inputs(inner.expr, inner_ins).map_leaves([&](const Expr& leaf) {
       return leaf.kind == ExprKind::size ? Expr::size(number_of(sizes, inner.sizes[static_cast<size_t>(leaf.index)]))
                                          : leaf;
     });
-    if (dtype != (is_in_integers ? DType::i64 : DType::f32)) value = Expr::cast(dtype, std::move(value));
+    if (dtype != arithmetic) value = Expr::cast(dtype, std::move(value));
+    if (arithmetic == DType::f64 && !value.has_f64()) return false;
     for (size_t i = 0; i < outer_operands.size(); ++i)
       outer_ins.push_back(i == position ? value : Expr::in(number_of(operands, outer_operands[i])));
     Exprs exprs;

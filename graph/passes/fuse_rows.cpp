@@ -128,6 +128,7 @@ class RowFuser {
   std::optional<RowNode> describe(const Node& node) const {
     RowNode out;
     if (is_op(node, "qcg.loop")) {
+      if (*node.arg("arithmetic").get<DType>() == DType::f64) return std::nullopt;
       if (node.outputs.size() != 1 || !node.arg("sizes").get<std::vector<Dim>>()->empty()) return std::nullopt;
       const Expr& e = node.arg("exprs").get<std::vector<Expr>>()->front();
       out.operands = *node.arg("operands").get<Ids>();
@@ -165,7 +166,7 @@ class RowFuser {
 
   // What is computed from integers alone is exact, in f32 as well.
   bool needs_integers(const Node& node) const {
-    if (is_op(node, "qcg.loop")) return *node.arg("integers").get<bool>();
+    if (is_op(node, "qcg.loop")) return *node.arg("arithmetic").get<DType>() == DType::i64;
     return !is_op(node, "qcg.quantize_rows") && !is_floating(graph_.value(node.outputs[0]).dtype);
   }
   bool is_exact(const Node& node, const RowNode& as) const {

@@ -5,7 +5,7 @@
 //   %z = aten.div(%x, 2*s0)                    ->   %z = qcg.loop([%x], [div(in0, size0)], sizes = [2*s0])
 //
 // Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is
-// refused.
+// refused. What torch computes in f64 is computed in f64, but for functions that kernels have in f32 alone.
 //
 // Why here: after fold_epilogue, which gets the first pick; the planner then knows one kind of pointwise work, printed
 // by the same expression printer as epilogues.
@@ -29,6 +29,26 @@ bool needs_integers(const Node& node, DType dtype) {
          !is_op(node, "aten.to.dtype");
 }
 
+// As torch promotes: an f64 tensor without axes does not make floats with axes f64.
+bool is_of_f64(const Graph& graph, const Node& node, const std::vector<ValueId>& operands) {
+  const DType result = graph.value(node.outputs[0]).dtype;
+  if (result == DType::f64) return true;
+  if (node.op->role == OpRole::quantize || (is_floating(result) && !is_op(node, "aten.to.dtype"))) return false;
+  bool f64 = false, numbers = false, others = false;
+  for (ValueId id : operands) {
+    const Value& v = graph.value(id);
+    if (v.dtype == DType::f64) (v.shape.empty() ? numbers : f64) = true;
+    else if (is_floating(v.dtype) && !v.shape.empty()) others = true;
+  }
+  return f64 || (numbers && !others);
+}
+
+DType arithmetic_of(const Graph& graph, const Node& node, const Expr& expr, const std::vector<ValueId>& operands) {
+  if (!is_floating(graph.value(node.outputs[0]).dtype) && all_integers(graph, operands) && expr.is_integer())
+    return DType::i64;
+  return is_of_f64(graph, node, operands) && expr.has_f64() ? DType::f64 : DType::f32;
+}
+
 }  // namespace
 
 Status lower_loops(Graph& graph, PassContext& context) {
@@ -42,15 +62,15 @@ Status lower_loops(Graph& graph, PassContext& context) {
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
     Shape shape = shape_beyond(graph, pointwise->operands, graph.value(node.outputs[0]).shape);
-    const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();
-    if (!integers && needs_integers(node, dtype))
+    const DType arithmetic = arithmetic_of(graph, node, expr, pointwise->operands);
+    if (arithmetic != DType::i64 && needs_integers(node, dtype))
       return Error::unsupported(node.where,
                                 node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
                                 "cast to f32 before it, or keep to sums, products, minima and maxima");
     const std::string was = node.op->name;
     replace_node(
         graph, id, "qcg.loop",
-        {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers, pointwise->sizes, std::move(shape)});
+        {pointwise->operands, std::vector<Expr>{std::move(expr)}, arithmetic, pointwise->sizes, std::move(shape)});
     ++context.report.fired;
     ++context.report.counters[was];
   }

@@ -35,7 +35,8 @@ class HalfRotator {
   Status run() {
     const auto count = static_cast<NodeId>(graph_.nodes.size());
     for (NodeId id = 0; id < count; ++id) {
-      if (!is_op(graph_.nodes[id], "qcg.loop") || *graph_.nodes[id].arg("integers").get<bool>()) continue;
+      if (!is_op(graph_.nodes[id], "qcg.loop")) continue;
+      if (*graph_.nodes[id].arg("arithmetic").get<DType>() != DType::f32) continue;
       const auto operands = *graph_.nodes[id].arg("operands").get<std::vector<ValueId>>();
       for (size_t i = 0; i < operands.size(); ++i)
         if (const auto rotated = find_rotated(graph_.nodes[id], operands[i])) {

@@ -43,7 +43,7 @@ double ExactIntegers::bound_of(ValueId id) {
   const Node* node = producer_of(graph_, id);
   if (!node) return INFINITY;
   if (is_op(*node, "qcg.loop")) {
-    if (!*node->arg("integers").get<bool>()) return INFINITY;
+    if (*node->arg("arithmetic").get<DType>() != DType::i64) return INFINITY;
     std::vector<double> ins;
     for (ValueId operand : *node->arg("operands").get<std::vector<ValueId>>()) ins.push_back(most(operand));
     return most_of_expr((*node->arg("exprs").get<std::vector<Expr>>())[value.output], ins);

@@ -409,3 +409,5 @@ QCG_INLINE vf v_cast_bool(vf x) { return v_select(v_eq(x, v_zero()), v_zero(), v
 
 #include "float8.h"
 #include "integers.h"
+#define QCG_MATH(f) __builtin_##f
+#include "doubles.h"

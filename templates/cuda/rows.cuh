@@ -18,12 +18,12 @@ struct Product {
 };
 // NaN wins, as in scalar_math.cuh.
 struct Max {
-  QCG_DEVICE float of(float a, float b) { return s_max(a, b); }
-  QCG_DEVICE long long of(long long a, long long b) { return a > b ? a : b; }
+  template <class T>
+  QCG_DEVICE T of(T a, T b) { return a > b || a != a ? a : b; }
 };
 struct Min {
-  QCG_DEVICE float of(float a, float b) { return s_min(a, b); }
-  QCG_DEVICE long long of(long long a, long long b) { return a < b ? a : b; }
+  template <class T>
+  QCG_DEVICE T of(T a, T b) { return a < b || a != a ? a : b; }
 };
 
 // THREADS is 32, a warp, which needs no `partial`, or all of a block.

@@ -8,7 +8,8 @@
 // integers truncate and wrap.
 #pragma once
 
-#define QCG_INLINE QCG_DEVICE  // of special.h and integers.h
+#define QCG_INLINE QCG_DEVICE  // of special.h, integers.h and doubles.h
+#define QCG_MATH(f) f
 
 QCG_DEVICE float s_infinity() { return __int_as_float(0x7f800000); }
 QCG_DEVICE float s_nan() { return __int_as_float(0x7fc00000); }

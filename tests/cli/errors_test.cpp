@@ -163,18 +163,20 @@ TEST_CASE("all unsupported operators are listed at once, with source lines") {
 TEST_CASE("what is computed in f32 although it is f64 is said") {
   TempDir dir;
   spit(dir / "g.txt", R"(graph(%x: f64[3, 8], %i: i64[3, 8]) {
-  %y = aten.add.Tensor(%x, 1.0) : f64[3, 8]
+  %y = aten.lgamma.default(%x) : f64[3, 8]
   %z = aten.to.dtype(%i, f64) : f64[3, 8]
-  return %y, %z
+  %l = aten.logcumsumexp.default(%z, 1) : f64[3, 8]
+  return %y, %l
 }
 )");
   const Run said = qcodegen({"explain", dir / "g.txt"});
   CHECK(said.status == 0);
-  CHECK_MESSAGE(said.out.find("aten.add.Tensor and 1 more operators of f64 are computed in f32") < said.out.size(),
+  CHECK_MESSAGE(said.out.find("lgamma, aten.logcumsumexp.default of f64 are computed in f32") < said.out.size(),
                 said.out);
-  spit(dir / "g.txt", R"(graph(%x: f32[3, 8]) {
-  %y = aten.add.Tensor(%x, 1.0) : f32[3, 8]
-  return %y
+  spit(dir / "g.txt", R"(graph(%x: f64[3, 8]) {
+  %y = aten.add.Tensor(%x, 1.0) : f64[3, 8]
+  %s = aten.sum.dim_IntList(%y, dim = [1]) : f64[3]
+  return %y, %s
 }
 )");
   CHECK(qcodegen({"explain", dir / "g.txt"}).out.find("warning") == std::string::npos);

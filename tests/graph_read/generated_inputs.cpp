@@ -314,7 +314,7 @@ Text text_expressions(Random& random, size_t bytes) {
   for (size_t i = 0; i < depth; ++i) expr = "add(in" + number(i % 3) + ", " + expr + ")";
   Text text = "graph(%x: f32[4]) {\n";
   for (size_t i = 0; text.size() + expr.size() + 120 < bytes; ++i)
-    text += "  %v" + number(i) + " = qcg.loop([%x, %x, %x], exprs = [" + expr + "], integers = false) : f32[4]\n";
+    text += "  %v" + number(i) + " = qcg.loop([%x, %x, %x], exprs = [" + expr + "], arithmetic = f32) : f32[4]\n";
   return text + "  return %x\n}\n";
 }
 Text text_tree(Random& random, size_t bytes) {
@@ -323,7 +323,7 @@ Text text_tree(Random& random, size_t bytes) {
   for (size_t i = 0; i < depth && 2 * expr.size() + 200 < bytes; ++i) expr = "add(" + expr + ", " + expr + ")";
   for (size_t i = 0; i < 180 && expr.size() + 200 < bytes; ++i) expr = "relu(" + expr + ")";
   return "graph(%x: f32[4]) {\n  %v = qcg.loop([%x], exprs = [" + expr +
-         "], integers = false) : f32[4]\n  return %v\n}\n";
+         "], arithmetic = f32) : f32[4]\n  return %v\n}\n";
 }
 Text text_outputs(Random& random, size_t bytes) {
   Text text = "graph(%x: f32[" + number(1 + random.below(100'000)) + "]) {\n  %a", types = "f32[1]";

@@ -197,7 +197,7 @@ TEST_CASE("loops compute what their expression means, and touch nothing else") {
 TEST_CASE("every function of the expression table, and every cast, in a loop") {
   LoopProblem p{1, {DType::f32, DType::f32, DType::f32}, {1, 1, 1}, {}, {}, ""};
   for (const ExprFunction& f : kExprFunctions) {
-    if (f.integers_alone) continue;
+    if (f.in == kIntegersAlone) continue;
     std::vector<Expr> args;
     for (int i = 0; i < f.arity; ++i) args.push_back(in(i));
     p.exprs.push_back(Expr::call(f.name, std::move(args)));
@@ -274,7 +274,7 @@ TEST_CASE("a quantization in a loop rounds half to even and saturates") {
 }
 
 TEST_CASE("loops over integers are exact and wrap") {
-  LoopProblem p{2, {DType::i32, DType::i64, DType::i32, DType::i8}, {1, 1, 0, -1}, {}, {}, "", true};
+  LoopProblem p{2, {DType::i32, DType::i64, DType::i32, DType::i8}, {1, 1, 0, -1}, {}, {}, "", DType::i64};
   for (const char* text : {"add(in0, in2)",
                            "sub(in1, mul(3, in0))",
                            "mul(in0, in0)",
@@ -347,18 +347,96 @@ TEST_CASE("loops over integers are exact and wrap") {
   }
 }
 
-TEST_CASE("positions and sizes are numbers of a loop, exact to 2^24 in floats and to 64 bits in integers") {
+TEST_CASE("loops of f64: every function, casts, numbers, and dtypes beside it") {
+  LoopProblem p{1,
+                {DType::f64, DType::f64, DType::f64, DType::i64, DType::f32, DType::bf16, DType::boolean},
+                {1, -1, 0, 1, 1, 1, 1},
+                {},
+                {},
+                "",
+                DType::f64};
+  for (const ExprFunction& f : kExprFunctions) {
+    if (f.in != ExprFunction::In::floats) continue;
+    std::vector<Expr> args;
+    for (int i = 0; i < f.arity; ++i) args.push_back(in(i));
+    p.exprs.push_back(Expr::call(f.name, std::move(args)));
+  }
+  for (const double power : {2.0, 3.0, 0.5, -0.5, -1.0, 1.0, 2.5})
+    p.exprs.push_back(Expr::call("pow", {in(0), Expr::number(power)}));
+  for (const DType d :
+       {DType::f32, DType::f64, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64, DType::boolean})
+    p.exprs.push_back(Expr::cast(d, in(0)));
+  for (const double number : {0.0, -1.5, 1e-300, 3e200, 0.1, 1700000000.25, static_cast<double>(INFINITY)})
+    p.exprs.push_back(Expr::call("add", {in(0), Expr::number(number)}));
+  for (int i = 3; i < 7; ++i) p.exprs.push_back(Expr::call("sub", {in(i), in(1)}));
+  p.outputs.assign(p.exprs.size(), DType::f64);
+  for (const DType d : {DType::f32, DType::bf16, DType::i64, DType::i16, DType::boolean}) {
+    p.exprs.push_back(Expr::call("sub", {in(3), in(1)}));
+    if (!is_floating(d)) p.exprs.back() = Expr::cast(d, p.exprs.back());
+    p.outputs.push_back(d);
+  }
+  KernelSet kernels;
+  std::vector<std::pair<Isa, int>> runs;
+  for (const Isa isa : testable_isas())
+    runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  kernels.build();
+  constexpr size_t kN = 41, kStride = 3;
+  std::vector<std::vector<char>> memory;
+  std::mt19937_64 random(6);
+  for (size_t k = 0; k < p.operands.size(); ++k) {
+    const DType d = p.operands[k];
+    memory.emplace_back(kN * kStride * dtype_bytes(d));
+    for (size_t i = 0; i < kN * kStride; ++i) {
+      std::byte* at = reinterpret_cast<std::byte*>(memory[k].data()) + i * dtype_bytes(d);
+      if (d == DType::i64) int_to_element(d, 1700000000123 + static_cast<int64_t>(random() % 1000), at);
+      else
+        double_to_element(d,
+                          k == 0 ? std::uniform_real_distribution(0.1, 8.0)(random)
+                                 : std::uniform_real_distribution(-3.0, 3.0)(random),
+                          at);
+    }
+  }
+  for (const DType d : p.outputs) memory.emplace_back(kN * dtype_bytes(d));
+  std::vector<qcg_arg> args;
+  for (auto& bytes : memory) args.push_back({bytes.data(), 0});
+  std::vector<int64_t> params = {kN, 1, kStride, 0, 1, 1, 1, 1};
+  params.insert(params.end(), p.outputs.size(), 1);
+  const auto element = [&](size_t k, size_t i) {
+    const DType d = k < p.operands.size() ? p.operands[k] : p.outputs[k - p.operands.size()];
+    return element_to_double(d, reinterpret_cast<const std::byte*>(memory[k].data()) + i * dtype_bytes(d));
+  };
+  for (const auto& [isa, kernel] : runs) {
+    run_kernel(kernels[kernel], args, params);
+    for (size_t o = 0; o < p.exprs.size(); ++o)
+      for (size_t i = 0; i < kN; ++i) {
+        const double ins[] = {element(0, i), element(1, kStride * i), element(2, 0), element(3, i),
+                              element(4, i), element(5, i),           element(6, i)};
+        const double exact = p.exprs[o].evaluate({}, ins);
+        const double want = p.outputs[o] == DType::f64 ? exact : round_to_dtype(p.outputs[o], exact);
+        const double got = element(p.operands.size() + o, i);
+        INFO(isa_info(isa).name, " ", p.exprs[o].str(), " at ", i);
+        CHECK(
+            (got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= 1e-14 * std::fabs(want)));
+      }
+  }
+}
+
+TEST_CASE(
+    "positions and sizes are numbers of a loop, exact to 2^24 in f32, to 2^53 in f64 and to 64 bits in integers") {
   // pos0 along the rows, pos1 along the columns, pos2 along both and backwards.
   const std::vector<int64_t> strides = {1, 0, 0, 1, 3, -2};
-  constexpr int64_t kRows = 5, kN = 131, kLarge = (int64_t{1} << 60) + 1;
-  for (const bool integers : {false, true}) {
-    LoopProblem p{2, {}, {}, {}, {}, "", integers, {0, 1, -1}, 2};
+  constexpr int64_t kRows = 5, kN = 131;
+  for (const DType arithmetic : {DType::f32, DType::f64, DType::i64}) {
+    const bool integers = arithmetic == DType::i64;
+    LoopProblem p{2, {}, {}, {}, {}, "", arithmetic, {0, 1, -1}, 2};
     for (const char* text :
          {"add(mul(3, pos1), pos0)", "sub(pos2, size1)", "ge(pos0, add(pos1, -2))", "mul(size0, pos1)"})
       p.exprs.push_back(*Expr::parse(text));
-    p.outputs = integers ? std::vector<DType>{DType::i64, DType::i32, DType::boolean, DType::i64}
-                         : std::vector<DType>{DType::f32, DType::f32, DType::boolean, DType::f16};
-    const std::vector<int64_t> sizes = {integers ? kLarge : 12, 7};
+    p.outputs = integers                   ? std::vector<DType>{DType::i64, DType::i32, DType::boolean, DType::i64}
+                : arithmetic == DType::f64 ? std::vector<DType>{DType::f64, DType::f32, DType::boolean, DType::f64}
+                                           : std::vector<DType>{DType::f32, DType::f32, DType::boolean, DType::f16};
+    const int64_t most = arithmetic == DType::f32 ? 12 : (int64_t{1} << (integers ? 60 : 40)) + 1;
+    const std::vector<int64_t> sizes = {most, 7};
     KernelSet kernels;
     std::vector<std::pair<Isa, int>> runs;
     for (const Isa isa : testable_isas())

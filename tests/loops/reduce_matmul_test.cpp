@@ -16,7 +16,9 @@ Guarded random_values(DType d, int64_t n, bool at_end, std::mt19937& random, dou
   return out;
 }
 
-double unit(DType d) { return d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : 0x1p-24; }
+double unit(DType d) {
+  return d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : d == DType::f64 ? 0x1p-52 : 0x1p-24;
+}
 
 }  // namespace
 
@@ -25,7 +27,9 @@ TEST_CASE("reductions over the middle axis") {
                                     {"amax", DType::f16, DType::f16, ""},  {"amin", DType::f32, DType::f32, ""},
                                     {"sum", DType::i8, DType::i64, ""},    {"amax", DType::i32, DType::i32, ""},
                                     {"mean", DType::f32, DType::bf16, ""}, {"prod", DType::bf16, DType::f32, ""},
-                                    {"prod", DType::f32, DType::f16, ""}};
+                                    {"prod", DType::f32, DType::f16, ""},  {"sum", DType::f64, DType::f64, ""},
+                                    {"mean", DType::i64, DType::f64, ""},  {"amin", DType::f64, DType::f64, ""},
+                                    {"prod", DType::f64, DType::f64, ""}};
   KernelSet kernels;
   struct Run {
     int kernel;
@@ -61,10 +65,11 @@ TEST_CASE("reductions over the middle axis") {
                                 : op == "mean" ? sum / n
                                 : op == "amax" ? most
                                                : least;
-            const double bound = op == "sum" || op == "mean" ? magnitude * n * 0x1p-24 / (op == "mean" ? n : 1) : 0;
+            const double sums = run.p->output == DType::f64 ? 0x1p-52 : 0x1p-24;
+            const double bound = op == "sum" || op == "mean" ? magnitude * n * sums / (op == "mean" ? n : 1) : 0;
             const double got = get_element(run.p->output, y.data(), o * s[2] + j);
             const double rounding =
-                is_floating(run.p->output) ? unit(run.p->output) * std::fabs(want) + (op == "prod" ? 0x1p-24 : 0) : 0;
+                is_floating(run.p->output) ? unit(run.p->output) * std::fabs(want) + (op == "prod" ? sums : 0) : 0;
             if (!(std::fabs(got - want) <= bound + rounding)) FAIL("[", o, ", ", j, "] is ", got, ", not ", want);
           }
       }

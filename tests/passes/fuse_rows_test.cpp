@@ -98,9 +98,9 @@ class RandomRows {
         const std::string a = pick(elements_, deep, 12), b = pick(elements_, deep, 12), is = next(), no = next();
         const std::string sum = next(), few = next(), dims = type(deep, 12).substr(3), row = type(deep, 1).substr(3);
         line(is, fmt::format("qcg.loop([{}, {}], exprs = [gt(in0, in1)])", a, b), "bool" + dims);
-        line(no, fmt::format("qcg.loop([{}], exprs = [sub(1, in0)], integers = true)", is), "bool" + dims);
+        line(no, fmt::format("qcg.loop([{}], exprs = [sub(1, in0)], arithmetic = i64)", is), "bool" + dims);
         line(sum, fmt::format("aten.sum.dim_IntList({}, dim = [-1], keepdim = true)", no), "i64" + row);
-        line(few, fmt::format("qcg.loop([{}], exprs = [ge(in0, 6)], integers = true)", sum), "bool" + row);
+        line(few, fmt::format("qcg.loop([{}], exprs = [ge(in0, 6)], arithmetic = i64)", sum), "bool" + row);
         line(name, fmt::format("qcg.loop([{}, {}], exprs = [where(in1, in0, 0.5)])", a, few), type(deep, 12));
         return elements_.push_back({name, deep});
       }

@@ -175,7 +175,10 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
     if (!wider) return a.fail("operands", fmt::format("{} does not broadcast with {}", describe(v), to_string(shape)));
     shape = *wider;
   }
-  const bool integers = a.boolean("integers");
+  const DType arithmetic = *a.dtype("arithmetic");
+  if (arithmetic != DType::f32 && arithmetic != DType::f64 && arithmetic != DType::i64)
+    return a.fail("arithmetic", fmt::format("{} instead of f32, f64 or i64", dtype_name(arithmetic)));
+  const bool integers = arithmetic == DType::i64;
   for (ValueId id : operands)
     if (integers && is_floating(a.graph.value(id).dtype))
       return a.fail("operands", describe(a.graph.value(id)) + " in a loop over integers");
@@ -184,6 +187,8 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
     QCG_CHECK(check_leaves(a, "exprs", e, {0, operands.size(), shape.size(), a.dims("sizes").size()}));
     if (integers && !e.is_integer())
       return a.fail("exprs", fmt::format("{} in a loop over integers", e.str().substr(0, 200)));
+    if (arithmetic == DType::f64 && !e.has_f64())
+      return a.fail("exprs", fmt::format("{} in a loop of f64", e.str().substr(0, 200)));
     types.push_back({declared(a, types.size(), dtype.result()), shape});
     if (integers && is_floating(types.back().dtype))
       return a.fail("exprs", "a floating result of a loop over integers");

@@ -205,8 +205,9 @@ Result<Types> infer_triangle(const OpArgs& a) {
 }
 
 Result<Types> infer_nan_to_num(const OpArgs& a) {
-  if (!is_compute_float(a.tensor("self").dtype))
-    return a.unsupported("self", "expected f32, f16 or bf16, got " + describe(a.tensor("self")), "cast to one of them");
+  if (const DType d = a.tensor("self").dtype; !is_compute_float(d) && d != DType::f64)
+    return a.unsupported("self", "expected f32, f16, bf16 or f64, got " + describe(a.tensor("self")),
+                         "cast to one of them");
   return infer_unary(a);
 }
 
