@@ -119,7 +119,12 @@ Dim Dim::floor_divide(const Dim& a, const Dim& b) {
     return b.constant_ == std::numeric_limits<int64_t>::min() ? invalid()
                                                               : floor_divide(Dim(-1) * a, Dim(-b.constant_));
   if (auto exact = a.divide_exactly(b)) return *exact;
-  if (!b.is_constant()) return call(kFloorDivide, a, b);
+  if (!b.is_constant()) {
+    // Of q b - 1 it is q - 1 if b is positive, as a sum of sizes is: the quotients of ranges round up.
+    const auto above = (a + Dim(1)).divide_exactly(b);
+    const bool positive = std::ranges::all_of(b.terms(), [](const auto& term) { return term.second > 0; });
+    return above && positive ? *above - Dim(1) : call(kFloorDivide, a, b);
+  }
   Terms whole, rest;
   for (const auto& [monomial, coefficient] : a.terms()) {
     const int64_t quotient = floor_quotient(coefficient, b.constant_), left = coefficient - quotient * b.constant_;

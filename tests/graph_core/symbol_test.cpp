@@ -65,6 +65,9 @@ TEST_CASE("quotients are rounded down and extremes are chosen, in one text for e
   CHECK(Dim::floor_divide(7, -2) == Dim(-4));
   CHECK(Dim::floor_divide(s0, -2) == half(Dim(0) - s0));
   CHECK(Dim::floor_divide(s0 * s1, s1) == s0);
+  CHECK(Dim::floor_divide(s0 * s1 + s1 - 1, s1) == s0);
+  CHECK(Dim::floor_divide(s0 * s1 + s0 + s1, s1 + 1) == s0);
+  CHECK(Dim::floor_divide(s0 * s1 + s1 - 1, Dim(-1) * s1).has_calls());
   CHECK(Dim::smaller(s0, s0 + 2) == s0);
   CHECK(Dim::smaller(s1, s0) == Dim::smaller(s0, s1));
   CHECK(Dim::larger(s0, s0 - 1) == s0);
