@@ -28,7 +28,6 @@
 #include "graph/ir/dependence.h"
 #include "graph/read/files/mapped_file.h"
 #include "graph/read/read_graph.h"
-#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -70,11 +69,11 @@ std::vector<std::string> functions_in_f32(const Node& node, const Graph& graph) 
     if (e.kind == ExprKind::call && !Expr::call(e.function, {}).has_f64()) add(e.function);
     for (const Expr& arg : e.args) add_calls(arg);
   };
-  if (is_op(node, "qcg.loop"))
+  if (node.op->name == "qcg.loop")
     for (const Expr& e : *node.arg("exprs").get<std::vector<Expr>>()) add_calls(e);
   const bool sums_narrow = node.op->role == OpRole::reduction && node.op->arg_index("self") >= 0 &&
                            !has_number_type(graph.value(node.tensor("self")).dtype);
-  if (sums_narrow || is_op(node, "aten.logcumsumexp.default")) add(node.op->name);
+  if (sums_narrow || node.op->name == "aten.logcumsumexp.default") add(node.op->name);
   return out;
 }
 
