@@ -61,7 +61,8 @@ struct Tensor {
 // Reference conversions: one element to double (or exactly to int64 for integers) and back with round-half-to-even,
 // integers saturating only where the caller asks. Shared by readers and oracle, never by kernels.
 double element_to_double(DType dtype, const std::byte* p);
-int64_t element_to_int(DType dtype, const std::byte* p);      // integers and bool only
+int64_t element_to_int(DType dtype, const std::byte* p);  // integers and bool only
+inline bool is_exact_double(int64_t v) { return v >= -(int64_t{1} << 53) && v <= int64_t{1} << 53; }  // surely
 void double_to_element(DType dtype, double v, std::byte* p);  // floats: round to nearest even; integers: truncate
 void int_to_element(DType dtype, int64_t v, std::byte* p);    // wraps to the width of dtype
 double round_to_dtype(DType dtype, double v);                 // the nearest representable value

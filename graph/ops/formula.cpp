@@ -109,10 +109,25 @@ class Reader {
       if (const auto same = reader_.uniform(*id)) return Expr::number(*same);
       return Expr::in(number_of(operands_, *id));
     }
+    if (const Dim* whole = arg.get<Dim>(); whole && whole->is_constant() && is_of_integers())
+      return integer(whole->constant());
     if (const auto number = reader_.number(arg)) return Expr::number(*number);
     if (const Dim* size = arg.get<Dim>()) return Expr::size(number_of(sizes_, *size));
     failed_ = true;
     return {};
+  }
+
+  bool is_of_integers() const {
+    bool floats = is_floating(result());
+    for_each_input(node_, [&](ValueId id) { floats = floats || is_floating(graph_.value(id).dtype); });
+    return !floats;
+  }
+  // Beyond 2^53 in two parts, each of which f64 holds.
+  static Expr integer(int64_t value) {
+    if (is_exact_double(value)) return Expr::number(static_cast<double>(value));
+    const int64_t high = value >> 32, low = value & 0xffffffff;
+    return call("add", call("mul", Expr::number(static_cast<double>(high)), Expr::number(0x1p32)),
+                Expr::number(static_cast<double>(low)));
   }
 
   Expr apply(std::string_view word, std::vector<Expr> args) {

@@ -117,6 +117,8 @@ Result<Tensors> run_nan_to_num(const RefContext& c) {
 Result<Tensors> run_like(const RefContext& c) {
   const std::string_view name = base_name(c);
   const auto is = [&](std::string_view kind) { return name.find(kind) != name.npos; };
+  const bool integer = !is_floating(c.dtype(0)) && c.dtype(0) != DType::boolean;
+  if (integer && (is("full") || is("scalar"))) return run_formula(c);  // exact beyond 2^53
   const double value = is("full") ? c.number("fill_value") : is("scalar") ? c.number("s") : is("ones") ? 1 : 0;
   const std::vector<int64_t> shape = c.sizes(0);
   return Tensors{store_results(c.dtype(0), shape, std::vector<double>(count_elements(shape), value))};

@@ -153,7 +153,9 @@ std::optional<double> constant_number(const Graph& graph, ValueId id) {
   if (!is_parameter(graph, id)) return std::nullopt;
   const Tensor& data = graph.value(id).data;
   if (!data.bound() || data.numel() != 1) return std::nullopt;
-  return element_to_double(data.dtype, data.element(std::vector<int64_t>(data.shape.size())));
+  const std::byte* element = data.element(std::vector<int64_t>(data.shape.size()));
+  if (!is_floating(data.dtype) && !is_exact_double(element_to_int(data.dtype, element))) return std::nullopt;
+  return element_to_double(data.dtype, element);
 }
 
 bool reads_constants(const Graph& graph, const Node& node) {

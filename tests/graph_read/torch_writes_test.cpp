@@ -59,6 +59,13 @@ TEST_CASE("torch.export: an operator that writes is read as the one that compute
   auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(print_graph(*graph).find("aten.__and__.Tensor(%linear, %linear) : bool") != std::string::npos);
+
+  // copy_ converts.
+  node_of(j, 1)["target"] = "torch.ops.aten.copy_.default";
+  node_of(j, 1)["inputs"] = {self, argument("src", tensor("x"))};
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK_MESSAGE(print_graph(*graph).find("aten.to.dtype(%x, dtype = bool)") != std::string::npos, print_graph(*graph));
 }
 
 TEST_CASE("torch.export: who reads a tensor after a write reads what was written") {
@@ -112,6 +119,56 @@ TEST_CASE("torch.export: an einsum of one tensor may be a view, so that who read
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());  // nobody reads linear again
   add_negative(j, "again", "linear");
   CHECK(contains(error_of(j).message, "it is read after a write to what may be a view or a copy of it"));
+}
+
+TEST_CASE("torch.export: a write through any view reaches its tensor, and a view sees later writes") {
+  // linear [s0, 3] -> view; relu_(view); neg(linear)
+  const auto through = [](const char* target, std::vector<Json> inputs, Json sizes, Json strides) {
+    Json j = small_export();
+    Json view = node_of(j, 0);
+    view["target"] = target;
+    view["name"] = "seen";
+    inputs.insert(inputs.begin(), argument("self", tensor("linear")));
+    view["inputs"] = inputs;
+    view["outputs"][0] = tensor("seen");
+    meta_of(j, "seen") = meta_of(j, "linear");
+    meta_of(j, "seen")["sizes"] = sizes, meta_of(j, "seen")["strides"] = strides;
+    meta_of(j, "relu") = meta_of(j, "seen");
+    node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+    node_of(j, 1)["inputs"] = Json::array({argument("self", tensor("seen"))});
+    Json& nodes = graph_of(j)["nodes"];
+    nodes.insert(nodes.begin() + 1, view);
+    add_negative(j, "again", "linear");
+    return j;
+  };
+  const auto reads = [](const Json& j, const char* text) {
+    auto graph = read_bytes(j.dump());
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK_MESSAGE(print_graph(*graph).find(text) != std::string::npos, print_graph(*graph));
+  };
+  const Json rows = Json{{"as_expr", {{"expr_str", "s0"}, {"hint", {{"as_int", 5}}}}}};
+  const Json one = Json{{"as_int", 1}}, three = Json{{"as_int", 3}};
+  const Json axis0 = argument("source", {{"as_int", 0}}), axis1 = argument("destination", {{"as_int", 1}});
+  reads(through("torch.ops.aten.movedim.int", {axis0, axis1}, Json::array({three, rows}), Json::array({one, three})),
+        "aten.movedim.int(%relu, source = 1, destination = 0)");
+  reads(through("torch.ops.aten.numpy_T.default", {}, Json::array({three, rows}), Json::array({one, three})),
+        "aten.numpy_T.default(%relu)");
+  reads(
+      through("torch.ops.aten.atleast_3d.default", {}, Json::array({rows, three, one}), Json::array({three, one, one})),
+      "aten.reshape.default(%relu, shape = [s0, 3])");
+  // What returns its argument: relu writes to linear itself.
+  for (const char* same : {"torch.ops.aten.positive.default", "torch.ops.aten.atleast_1d.default"})
+    reads(through(same, {}, Json::array({rows, three}), Json::array({three, one})), "aten.neg.default(%relu)");
+  CHECK(contains(
+      error_of(through("torch.ops.aten.real.default", {}, Json::array({rows, three}), Json::array({three, one})))
+          .message,
+      "complex numbers are views of a tensor that the model writes to"));
+
+  Json lists = through("torch.ops.aten.meshgrid.default", {}, Json::array({rows, three}), Json::array({three, one}));
+  node_of(lists, 1)["inputs"] =
+      Json::array({argument("tensors", {{"as_tensors", Json::array({Json{{"name", "linear"}}})}})});
+  node_of(lists, 1)["outputs"] = Json::array({Json{{"as_tensors", Json::array({Json{{"name", "seen"}}})}}});
+  CHECK(contains(error_of(lists).message, "it is read after a write to what may be a view or a copy of it"));
 }
 
 TEST_CASE("torch.export: a tensor that unsqueeze_ gave another shape is a view, and its name ends") {

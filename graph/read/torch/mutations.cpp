@@ -16,7 +16,26 @@ constexpr const char* kHelp =
 constexpr size_t kMostEmitted = 65'536, kMostDepth = 64;
 
 // What cuts its tensor into several along an axis.
-constexpr Op kParts[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int"};
+constexpr Op kParts[] = {"aten.split.Tensor",
+                         "aten.split_with_sizes.default",
+                         "aten.chunk.default",
+                         "aten.unbind.int",
+                         "aten.tensor_split.sections",
+                         "aten.tensor_split.indices",
+                         "aten.hsplit.int",
+                         "aten.hsplit.array",
+                         "aten.vsplit.int",
+                         "aten.vsplit.array",
+                         "aten.dsplit.int",
+                         "aten.dsplit.array",
+                         "aten.unsafe_chunk.default"};
+constexpr Op kMovedAxes[] = {"aten.movedim.int", "aten.movedim.intlist", "aten.moveaxis.int", "aten.moveaxis.intlist"};
+// What adds axes of 1, or reads the bytes as another dtype.
+constexpr Op kOtherViews[] = {"aten.atleast_1d.default", "aten.atleast_2d.default", "aten.atleast_3d.default",
+                              "aten.ravel.default",      "aten.view.dtype",         "aten.contiguous.default",
+                              "aten.einsum.default"};
+// Each result is a view of the tensor at its place in the list.
+constexpr Op kViewsOfLists[] = {"aten.broadcast_tensors.default", "aten.meshgrid.default", "aten.meshgrid.indexing"};
 
 std::string_view target_of(const JsonCursor& node) {
   auto target = node.find("target");
@@ -62,11 +81,23 @@ bool returns_itself(std::string_view target) {
   return is_one_of(target, {"torch.ops.aten.alias.", "torch.ops.aten.detach.", "torch.ops.aten.detach_."});
 }
 bool may_return_itself(std::string_view target) {
-  return is_one_of(target, {"torch.ops.aten.to.", "torch.ops.aten.contiguous.", "torch.ops.aten.type_as."});
+  return is_one_of(target, {"torch.ops.aten.to.", "torch.ops.aten.contiguous.", "torch.ops.aten.type_as.",
+                            "torch.ops.aten.positive.", "torch.ops.aten.sum_to_size.", "torch.ops.aten.atleast_",
+                            "torch.ops.aten.view.dtype", "torch.ops.aten.dropout.", "torch.ops.aten.alpha_dropout.",
+                            "torch.ops.aten.feature_dropout.", "torch.ops.aten.feature_alpha_dropout."});
+}
+
+// Complex numbers as pairs of real ones, or their parts.
+bool is_complex_view(std::string_view target) {
+  return is_one_of(
+      target, {"torch.ops.aten.view_as_complex.", "torch.ops.aten.view_as_real.", "torch.ops.aten.real.",
+               "torch.ops.aten.imag.", "torch.ops.aten.conj.", "torch.ops.aten._conj.", "torch.ops.aten.resolve_conj.",
+               "torch.ops.aten.resolve_neg.", "torch.ops.aten.conj_physical."});
 }
 
 bool is_reshape(std::string_view target) {
-  return is_one_of(target, {"torch.ops.aten.reshape.", "torch.ops.aten.flatten."});
+  return is_one_of(target, {"torch.ops.aten.reshape.", "torch.ops.aten.reshape_as.", "torch.ops.aten.flatten.",
+                            "torch.ops.aten.ravel."});
 }
 
 // What copies its tensor where that is not row-major, and else gives a view of it.
@@ -77,12 +108,13 @@ bool may_copy(std::string_view target) {
 // Of one tensor it may be a view that permutes axes; of several it is memory of its own.
 bool is_einsum(std::string_view target) { return target.starts_with("torch.ops.aten.einsum."); }
 
+// to(…, copy = true), dropout(…, train = true).
 bool is_asked_to_copy(const JsonCursor& node) {
   auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array)) return false;
   for (JsonCursor input : *inputs) {
     auto name = input.is(JsonKind::object) ? input.find("name") : std::nullopt;
-    if (!name || !name->is(JsonKind::string) || *name->string() != "copy") continue;
+    if (!name || !name->is(JsonKind::string) || (*name->string() != "copy" && *name->string() != "train")) continue;
     auto argument = input.find("arg");
     auto flag = argument && argument->is(JsonKind::object) ? argument->find("as_bool") : std::nullopt;
     if (flag && flag->boolean().ok() && *flag->boolean()) return true;
@@ -106,11 +138,42 @@ std::string_view first_tensor(const JsonCursor& node) {
   return tensors == 1 ? last : std::string_view();
 }
 
+namespace {
+
+bool is_view_of_list(std::string_view target) {
+  const OpSchema* op = find_torch_op(target);
+  return op && std::ranges::find(kViewsOfLists, Op(op)) != std::end(kViewsOfLists);
+}
+
+// f(self, output): an output, and the tensor that it may be a view of.
+template <class F>
+void for_each_view(const JsonCursor& node, F&& f) {
+  if (!is_view_of_list(target_of(node))) {
+    if (const std::string_view self = first_tensor(node); !self.empty())
+      for_each_output(node, [&](std::string_view name) { f(self, name); });
+    return;
+  }
+  std::vector<std::string_view> tensors;
+  auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array)) return;
+  for (JsonCursor input : *inputs)
+    if (auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt)
+      for_each_name(*argument, [&](std::string_view name) { tensors.push_back(name); });
+  size_t i = 0;
+  for_each_output(node, [&](std::string_view name) {
+    if (i < tensors.size()) f(tensors[i], name);
+    ++i;
+  });
+}
+
+}  // namespace
+
 bool is_view_of_memory(const OpSchema& op) {
-  if (Op(&op) == Op("aten.contiguous.default") || Op(&op) == Op("aten.einsum.default")) return true;
+  const auto is_in = [&](const auto& ops) { return std::ranges::find(ops, Op(&op)) != std::end(ops); };
+  if (is_in(kParts) || is_in(kMovedAxes) || is_in(kOtherViews) || is_in(kViewsOfLists)) return true;
   constexpr Op kCopies[] = {"aten.flip.default", "aten.repeat.default", "aten.tile.default",
                             "aten.repeat_interleave.self_int"};
-  return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
+  return op.role == OpRole::view && !is_in(kCopies);
 }
 
 void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::string_view)> order_of) {
@@ -119,16 +182,19 @@ void Mutations::scan(const JsonCursor& nodes, std::function<MemoryOrder(std::str
   std::unordered_map<std::string_view, std::vector<std::string_view>> memory;
   for (JsonCursor node : nodes) {
     const std::string_view target = target_of(node), self = first_tensor(node);
-    if (self.empty()) continue;
-    const auto known = memory.find(self);
-    std::vector<std::string_view> roots = known == memory.end() ? std::vector{self} : known->second;
+    const auto roots_of = [&](std::string_view name) {
+      const auto known = memory.find(name);
+      return known == memory.end() ? std::vector{name} : known->second;
+    };
     const OpSchema* op = find_torch_op(target);
     const bool writes = writes_first_tensor(target);
-    if (writes) followed_.insert(roots.begin(), roots.end());
-    const bool views = op && is_view_of_memory(*op);
+    if (writes && !self.empty())
+      for (std::string_view root : roots_of(self)) followed_.insert(root);
+    const bool views = (op && is_view_of_memory(*op)) || is_complex_view(target);
     if (!writes && !views && !may_return_itself(target)) continue;
-    for_each_output(node, [&](std::string_view name) {
-      std::vector<std::string_view>& of_output = memory[name] = roots;
+    for_each_view(node, [&](std::string_view of, std::string_view name) {
+      std::vector<std::string_view> roots = roots_of(of);
+      std::vector<std::string_view>& of_output = memory[name] = std::move(roots);
       if (may_copy(target) || may_return_itself(target) || is_einsum(target)) of_output.push_back(name);
     });
   }
@@ -156,7 +222,11 @@ Mutations::Memory* Mutations::memory_of(std::string_view name) {
   return first == first_name_.end() ? nullptr : &memories_.at(first->second);
 }
 
-bool Mutations::follows(const JsonCursor& node) const { return first_name_.contains(first_tensor(node)); }
+bool Mutations::follows(const JsonCursor& node) const {
+  bool found = false;
+  for_each_view(node, [&](std::string_view of, std::string_view) { found = found || first_name_.contains(of); });
+  return found || first_name_.contains(first_tensor(node));
+}
 
 Status Mutations::refresh(const JsonCursor& node) {
   if (first_name_.empty()) return {};
@@ -220,16 +290,24 @@ Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
 }
 
 void Mutations::add_views(const JsonCursor& node, NodeId view) {
-  const std::string_view target = target_of(node), self = first_tensor(node), base = first_name_.at(self);
-  size_t output = 0;
-  for_each_output(node, [&](std::string_view name) {
-    if (copies(target, self, name)) return;
+  const std::string_view target = target_of(node);
+  const bool of_list = is_view_of_list(target);
+  size_t outputs = 0;
+  for_each_view(node, [&](std::string_view self, std::string_view name) {
+    const size_t output = outputs++;
+    if (!first_name_.contains(self) || copies(target, self, name)) return;
+    const std::string_view base = first_name_.at(self);
     const Memory& of = memories_.at(base);
-    Memory made = {{name}, base, view, output++, 0, of.version};
-    made.may_be_copy = is_einsum(target) || (may_copy(target) && !views(self, name));
+    Memory made = {{name}, base, view, output, 0, of.version};
+    made.may_be_copy = of_list || is_einsum(target) || (may_copy(target) && !views(self, name));
     first_name_[name] = name;
     memories_[name] = std::move(made);
   });
+}
+
+Result<ValueId> Mutations::converted(ValueId value, DType dtype, const Node& like) {
+  if (graph_.value(value).dtype == dtype) return value;
+  return emit("aten.to.dtype", {value, dtype}, like);
 }
 
 Status Mutations::write(const JsonCursor& node, ValueId result) {
@@ -240,7 +318,7 @@ Status Mutations::write(const JsonCursor& node, ValueId result) {
                             "writes " + to_string(after.shape) + " to a tensor of " + to_string(before.shape), kHelp);
   if (before.dtype != after.dtype) {
     const Node like = graph_.nodes[graph_.value(result).producer];
-    QCG_TRY(cast, emit("aten.to.dtype", {result, before.dtype}, like));
+    QCG_TRY(cast, converted(result, before.dtype, like));
     result = cast;
   }
   QCG_CHECK(write_to(first_name_.at(self), result, 0));
@@ -303,7 +381,9 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   const auto number = [](size_t axis) { return Dim(static_cast<int64_t>(axis)); };
   if (is_any_op(view, kParts)) {
     // Their sizes add up; unbind takes the axis away.
-    QCG_TRY(axis, arguments.axis("dim", shape.size()));
+    if (view.op->arg_index("dim") >= 0) QCG_CHECK(arguments.axis("dim", shape.size()));
+    const size_t axis = axis_of_parts(graph_, view);
+    if (axis >= shape.size()) return Error::bad_input(view.where, op + " of too few axes", kHelp);
     const bool unbinds = op == "aten.unbind.int";
     Dim start(0);
     for (size_t i = 0; i < memory.output; ++i)
@@ -323,13 +403,18 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
     }
     return emit(op, {result, back}, view);
   }
+  if (is_any_op(view, kMovedAxes)) return emit(op, {result, view.arg("destination"), view.arg("source")}, view);
   if (op == "aten.t.default") return emit(op, {result}, view);
+  if (op == "aten.numpy_T.default" || op == "aten.mT.default") return emit(op, {result}, view);
+  if (op == "aten.swapaxes.default") return emit(op, {result, view.arg("axis0"), view.arg("axis1")}, view);
   if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);
   // Of dense memory these are views; of a view they may be copies, which nothing is written through.
   const bool dense = memories_.at(memory.base).base.empty() || views(memory.base, memory.names.front());
   const bool reshapes =
-      op == "aten.view.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.dim" ||
-      (dense && (op == "aten.reshape.default" || op == "aten.flatten.using_ints" || op == "aten.contiguous.default"));
+      op == "aten.view.default" || op == "aten.view_as.default" || op == "aten.unflatten.int" ||
+      op == "aten.unsqueeze.default" || op.starts_with("aten.squeeze.") || op.starts_with("aten.atleast_") ||
+      (dense && (op == "aten.reshape.default" || op == "aten.reshape_as.default" || op == "aten.flatten.using_ints" ||
+                 op == "aten.ravel.default" || op == "aten.contiguous.default"));
   if (reshapes) return emit("aten.reshape.default", {result, std::vector<Dim>(shape.begin(), shape.end())}, view);
   return Error::unsupported(view.where, op + ": something is written through this view", kHelp);
 }

@@ -52,6 +52,8 @@ class Mutations {
   Result<bool> read_alias(const JsonCursor& node, bool same_dtype);
   // After a view was read, or what copies some tensors and views others.
   void add_views(const JsonCursor& node, NodeId view);
+  // A value as another dtype. New nodes take their place from `like`.
+  Result<ValueId> converted(ValueId value, DType dtype, const Node& like);
   // After the value was computed that a node writes to its first tensor.
   Status write(const JsonCursor& node, ValueId result);
 

@@ -79,7 +79,9 @@ Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
     QCG_TRY(name, new_tensor_name(value));
     QCG_TRY(meta_at, find_meta(value, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
-    same = same && meta.dtype == graph().value(self->second).dtype;
+    Shape shape;
+    for (const Dim& size : meta.sizes) shape.push_back(settled(with_known(size, known_sizes_), out_.graph.symbols));
+    same = same && meta.dtype == graph().value(self->second).dtype && shape == graph().value(self->second).shape;
   }
   return mutations_.read_alias(node, same);
 }
@@ -90,8 +92,14 @@ Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& op,
   QCG_TRY(args, read_arguments(node, op, false));
   Node made;
   made.op = &op;
-  made.args = args;
   made.where = where;
+  // These convert what they write.
+  if (op.name == "aten.copy.default" || op.name == "aten.fill.Tensor") {
+    const ValueId self = *args[0].get<ValueId>(), given = *args[1].get<ValueId>();
+    QCG_TRY(converted, mutations_.converted(given, graph().value(self).dtype, made));
+    args[1] = converted;
+  }
+  made.args = args;
   QCG_CHECK(check_arguments(graph(), made));
   QCG_TRY(types, infer_types(graph(), made));
   if (types.size() != 1)
