@@ -221,6 +221,61 @@ TEST_CASE("torch.export: out_dtype of an integer mm is _int_mm") {
   }
 }
 
+TEST_CASE("torch.export: an encoder layer that is one operator is read as what it computes") {
+  Json j = small_export();
+  const auto meta_of_sizes = [&](std::vector<int64_t> sizes) {
+    Json meta = meta_of(j, "p_fc_bias");
+    meta["sizes"] = Json::array(), meta["strides"] = Json::array();
+    int64_t stride = 1;
+    for (const int64_t size : sizes) meta["sizes"].push_back({{"as_int", size}});
+    for (auto size = sizes.rbegin(); size != sizes.rend(); stride *= *size++)
+      meta["strides"].insert(meta["strides"].begin(), Json{{"as_int", stride}});
+    return meta;
+  };
+  Json nodes = Json::array();
+  const auto add_full = [&](const char* name, std::vector<int64_t> sizes) {
+    Json full = node_of(j, 1);
+    full["target"] = "torch.ops.aten.full.default";
+    full["name"] = name;
+    full["inputs"] = {argument("size", {{"as_ints", sizes}}), argument("fill_value", {{"as_float", 0.5}})};
+    full["outputs"][0] = tensor(name);
+    meta_of(j, name) = meta_of_sizes(sizes);
+    nodes.push_back(full);
+  };
+  Json layer = node_of(j, 1);
+  layer["target"] = "torch.ops.aten._transformer_encoder_layer_fwd.default";
+  layer["inputs"] = {argument("embed_dim", {{"as_int", 4}}),    argument("num_heads", {{"as_int", 2}}),
+                     argument("use_gelu", {{"as_bool", true}}), argument("norm_first", {{"as_bool", true}}),
+                     argument("eps", {{"as_float", 1e-5}}),     argument("mask_type", {{"as_int", 1}})};
+  const std::pair<const char*, std::vector<int64_t>> tensors[] = {
+      {"src", {3, 5, 4}},   {"qkv_weight", {12, 4}},  {"qkv_bias", {12}},   {"proj_weight", {4, 4}},
+      {"proj_bias", {4}},   {"norm_weight_1", {4}},   {"norm_bias_1", {4}}, {"norm_weight_2", {4}},
+      {"norm_bias_2", {4}}, {"ffn_weight_1", {8, 4}}, {"ffn_bias_1", {8}},  {"ffn_weight_2", {4, 8}},
+      {"ffn_bias_2", {4}},  {"mask", {3, 5}}};
+  for (const auto& [name, sizes] : tensors) {
+    add_full(name, sizes);
+    layer["inputs"].push_back(argument(name, tensor(name)));
+  }
+  meta_of(j, "relu") = meta_of_sizes({3, 5, 4});
+  nodes.push_back(layer);
+  graph_of(j)["nodes"] = nodes;
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const std::string text = print_graph(*graph);
+  for (const char* line : {"aten.layer_norm.default(%src, normalized_shape = [4], weight = %norm_weight_1",
+                           "shape = [3, 5, 3, 2, 2]", "aten.ne.Scalar(%mask, other = 0) : bool[3, 5]",
+                           "shape = [3, 1, 1, 5]", "value = -inf", "aten.gelu.default(", "%ffn_weight_2"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, " in\n", text);
+
+  const size_t last = nodes.size() - 1;
+  Json missing = j;
+  node_of(missing, last)["inputs"].erase(6);  // src
+  CHECK(contains(error_of(missing).message, "the layer lacks its tensor 'src'"));
+  Json uneven = j;
+  node_of(uneven, last)["inputs"][1] = argument("num_heads", {{"as_int", 3}});
+  CHECK(contains(error_of(uneven).message, "an encoder layer of [3, 5, 4] in 3 heads"));
+}
+
 TEST_CASE("torch.export: source lines") {
   CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");

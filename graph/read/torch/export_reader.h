@@ -128,6 +128,7 @@ class TorchExportReader {
   bool gives_complex(const JsonCursor& node) const;
   bool is_complex_name(std::string_view name) const;
   // `op`: of the op table; nullptr: an operator that complex numbers alone have.
+  Status read_encoder_layer(const JsonCursor& node, std::string where);
   Status read_complex(const JsonCursor& node, const OpSchema* op, std::string where);
   // A cast to complex numbers. Their dtype is that of the result.
   Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like);

@@ -52,7 +52,9 @@ class Mutations {
   Result<bool> read_alias(const JsonCursor& node, bool same_dtype);
   // After a view was read, or what copies some tensors and views others.
   void add_views(const JsonCursor& node, NodeId view);
-  // A value as another dtype. New nodes take their place from `like`.
+  // A new node and its first output; arguments that are not given have their defaults. It takes its place from `like`.
+  Result<ValueId> emit(std::string_view op, std::vector<Arg> args, const Node& like);
+  // A value as another dtype.
   Result<ValueId> converted(ValueId value, DType dtype, const Node& like);
   // After the value was computed that a node writes to its first tensor.
   Status write(const JsonCursor& node, ValueId result);
@@ -78,7 +80,6 @@ class Mutations {
   Status write_to(std::string_view name, ValueId result, size_t depth);
   Status leave(Memory& memory);
   Result<ValueId> write_back(const Memory& view, ValueId base, ValueId result);
-  Result<ValueId> emit(std::string_view op, std::vector<Arg> args, const Node& like);
   void set(Memory& memory, ValueId value);
 
   Graph& graph_;

@@ -23,6 +23,9 @@ Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
       case TorchTarget::size_check: break;
       case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
       case TorchTarget::region: QCG_CHECK(read_region(node)); break;
+      case TorchTarget::encoder:
+        QCG_CHECK(read_encoder_layer(node, path + "[" + std::to_string(position) + "]"));
+        break;
       case TorchTarget::complex:
         QCG_CHECK(read_complex(node, nullptr, path + "[" + std::to_string(position) + "]"));
         break;

@@ -19,6 +19,7 @@ constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.defau
                                             "torch.ops.aten.sym_constrain_range_for_size.default"};
 constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast",
                            kGradMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr std::string_view kEncoderLayer = "torch.ops.aten._transformer_encoder_layer_fwd.default";
 constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
 
 // Other names that torch exports for ops of the same arguments.
@@ -247,6 +248,7 @@ TorchTarget classify_target(std::string_view target) {
     if (target.starts_with(prefix)) return TorchTarget::symbolic;
   if (target == kAutocast || target == kGradMode) return TorchTarget::region;
   if (target == kItem || target == kScalarOf) return TorchTarget::symbolic;
+  if (target == kEncoderLayer) return TorchTarget::encoder;
   if (is_complex_operator(target)) return TorchTarget::complex;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }

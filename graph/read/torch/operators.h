@@ -18,6 +18,7 @@ enum class TorchTarget {
   symbolic,    // computes sizes: sym_size, _operator.mul on SymInts, comparisons of sizes
   size_check,  // asserts what range_constraints says already
   region,      // a graph of its own, which is read in its place
+  encoder,     // a whole nn.TransformerEncoderLayer
   complex,     // makes, reads or conjugates complex numbers (complex_pairs.h)
   unsupported,
 };
