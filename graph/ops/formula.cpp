@@ -235,12 +235,18 @@ class Reader {
 
   Expr power(Expr x, Expr exponent) {
     if (is_number(exponent) && exponent.value == 2) return call("mul", x, x);
-    const double factors = is_number(exponent) && !is_floating(result()) ? exponent.value : 0;
-    if (factors == 3 || factors == 4) {
-      const Expr square = call("mul", x, x);
-      return call("mul", square, factors == 3 ? x : square);
-    }
+    constexpr double kMostFactors = 64;
+    const bool is_whole = is_number(exponent) && exponent.value >= 0 && exponent.value == std::floor(exponent.value);
+    if (!is_floating(result()) && is_whole && exponent.value <= kMostFactors)
+      return product(x, static_cast<int>(exponent.value));
     return call("pow", std::move(x), std::move(exponent));
+  }
+  // x^n by squaring.
+  static Expr product(const Expr& x, int n) {
+    if (n == 0) return Expr::number(1);
+    if (n == 1) return x;
+    const Expr half = product(x, n / 2), even = call("mul", half, half);
+    return n % 2 == 0 ? even : call("mul", even, x);
   }
 
   // Numbers in the place of NaN and infinities: 0 and the largest of the dtype unless given.

@@ -1745,6 +1745,19 @@ def bessel_and_zeta():
     case("aten.special_zeta.other_scalar", normal(5).abs() + 1.3, 2)
 
 
+def large_integers():
+    i, mixed = torch.int64, whole(2, 5, dtype=torch.int64, low=-9, high=10)
+    case("aten.pow.Tensor_Scalar", mixed * 1000003, 9, exact=True)
+    case("aten.pow.Tensor_Scalar", mixed, 0, exact=True)
+    case("aten.clamp.Tensor", mixed, torch.tensor([-3, 0, -9, 2, 1]), torch.tensor(5), exact=True)
+    near = torch.tensor([-1, 0, 2, 4], dtype=i) + 2**53
+    case("aten.add.Scalar", near, 2**60 + 1, exact=True)
+    case("aten.eq.Scalar", near, 2**53 + 1, exact=True)
+    case("aten.full_like.default", near, 2**53 + 1, exact=True)
+    case("aten.sum.default", real(3, 7, dtype=torch.float64) * 1e9)
+    case("aten.log.default", near.double() + 0.5)
+
+
 products()
 moves()
 pointwise()
@@ -1804,3 +1817,4 @@ short_integers()
 quantiles_of_numbers()
 variances_of_all()
 broadcast_einsums()
+large_integers()

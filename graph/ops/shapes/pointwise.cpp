@@ -81,7 +81,7 @@ Result<Types> infer_clamp(const OpArgs& a) {
 Result<Types> infer_clamp_of_tensors(const OpArgs& a) {
   if (!a.optional_tensor("min") && !a.optional_tensor("max")) return a.fail("min", "one of min and max is needed");
   QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
-  return finish_float(a, std::move(p));
+  return finish(a, std::move(p), false);
 }
 Result<Types> infer_addcmul(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "tensor1", "tensor2"}));
