@@ -23,6 +23,25 @@ Json small_native() {
 
 }  // namespace
 
+TEST_CASE("native: an operator in place is refused where something reads the old value, itself or through a view") {
+  for (const char* view : {"relu", "movedim", "ravel", "positive", "transpose"}) {
+    INFO(std::string(view));
+    Json j = Json::parse(R"({"format": "qcodegen", "version": 1,
+      "inputs": [{"name": "x", "dtype": "f32", "shape": [3, 4]}],
+      "nodes": [{"op": "add", "inputs": {"self": "x", "other": 2}, "outputs": ["a"]},
+                {"op": "relu", "inputs": {"self": "a"}, "outputs": ["v"]},
+                {"op": "aten.relu_.default", "inputs": {"self": "v"}, "outputs": ["r"]},
+                {"op": "neg", "inputs": {"self": "a"}, "outputs": ["n"]}],
+      "outputs": ["r", "n"]})");
+    Json& node = j["nodes"][1];
+    node["op"] = view;
+    if (view == std::string("movedim")) node["inputs"]["source"] = 0, node["inputs"]["destination"] = 1;
+    if (view == std::string("transpose")) node["inputs"]["dim0"] = 0, node["inputs"]["dim1"] = 1;
+    if (view == std::string("relu")) CHECK(read_bytes(j.dump()).ok());  // memory of its own
+    else CHECK(contains(error_of(j).message, "reads 'a', which was overwritten in place before"));
+  }
+}
+
 TEST_CASE("native: types are inferred, short op names are found, data is bound") {
   ReadInfo info;
   auto graph = read_bytes(small_native().dump(), {}, &info);

@@ -453,15 +453,11 @@ bool writes_in_place(const Node& node) {
   return node.op->in_place && node.op->role == OpRole::pointwise && !node.args.empty();
 }
 
-// Whether the output may share memory with the first argument: views do, and these copies return their input unchanged
-// where there is nothing to convert.
+// Whether the output may share memory with the first argument.
 bool may_alias(const Graph& graph, const Node& node, ValueId self) {
-  if (node.op->role == OpRole::view) return true;
-  if (node.op->role != OpRole::copy || node.outputs.empty()) return false;
-  bool lazy = false;
-  for (std::string_view op : {"aten.to.", "aten.contiguous.", "aten.type_as.", "aten.dropout."})
-    lazy = lazy || node.op->name.starts_with(op);
-  return lazy && graph.value(self).dtype == graph.value(node.outputs[0]).dtype;
+  if (node.op->role == OpRole::view || is_view_of_memory(*node.op)) return true;
+  return !node.outputs.empty() && may_return_itself("torch.ops." + node.op->name) &&
+         graph.value(self).dtype == graph.value(node.outputs[0]).dtype;
 }
 
 ValueId first_tensor(const Node& node) {
