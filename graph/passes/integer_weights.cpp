@@ -52,7 +52,8 @@ bool are_codes_of(const Graph& graph, ValueId codes, ValueId weight) {
 
 }  // namespace
 
-IntegerWeights::IntegerWeights(const Graph& graph) {
+IntegerWeights::IntegerWeights(Graph graph) {
+  graph.remove_dead();
   const std::vector<ValueId> codes = find_codes(graph);
   for (const Node& node : graph.nodes) {
     if (node.op->role != OpRole::matmul) continue;

@@ -17,7 +17,7 @@ namespace qcg {
 
 class IntegerWeights {
  public:
-  explicit IntegerWeights(const Graph& graph);
+  explicit IntegerWeights(Graph graph);  // those whose result something reads
 
   // One text per product, which says what recognition missed.
   std::vector<std::string> find_dense(const Graph& lowered, const PassReport& recognition) const;

@@ -350,6 +350,9 @@ TEST_CASE("a weight of integers that becomes one of floats is warned of by name"
   has(dense[0], "y: its weight is computed from the integers of @qweight and is compiled as floats: ");
   has(dense[0], "one scale per output channel or group along K");
   CHECK(warnings(rows_of_words("rows_of_words")).empty());
+  Graph unread = rows_of_words("groups_in_any_order");
+  unread.outputs = {unread.inputs[0]};
+  CHECK(warnings(unread).empty());
   const std::vector<double> nf4(kNf4Values.begin(), kNf4Values.end());
   CHECK(warnings(table_weight("f32", nf4)).empty());
   std::vector<double> almost = nf4;
