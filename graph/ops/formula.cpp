@@ -111,7 +111,10 @@ class Reader {
     }
     if (const Dim* whole = arg.get<Dim>(); whole && whole->is_constant() && is_of_integers())
       return integer(whole->constant());
-    if (const auto number = reader_.number(arg)) return Expr::number(*number);
+    if (const auto number = reader_.number(arg)) {
+      const bool is_beyond = std::abs(*number) > kLargest && is_floating(result()) && result() != DType::f64;
+      return Expr::number(is_beyond ? std::copysign(HUGE_VAL, *number) : *number);
+    }
     if (const Dim* size = arg.get<Dim>()) return Expr::size(number_of(sizes_, *size));
     failed_ = true;
     return {};

@@ -1756,6 +1756,7 @@ def large_integers():
     case("aten.full_like.default", near, 2**53 + 1, exact=True)
     case("aten.sum.default", real(3, 7, dtype=torch.float64) * 1e9)
     case("aten.log.default", near.double() + 0.5)
+    case("aten.mul.Scalar", torch.tensor([0.25, -1e-10, float("inf"), 0.0]), 1e40)
 
 
 products()
