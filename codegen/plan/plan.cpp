@@ -118,6 +118,7 @@ Status Planner::lower(const Node& node) {
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
   if (is_any_op(node, kGroupedProducts)) return lower_grouped_matmul(node);
   if (op == "qcg.matmul" || node.op->role == OpRole::matmul) return lower_matmul(node);
+  if (op == "aten.view.dtype") return lower_bits(node), Status{};
   if (node.op->role == OpRole::look_up) return lower_look_up(node);
   if (node.op->role == OpRole::view) return lower_view(node);
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";

@@ -99,4 +99,15 @@ Status Planner::lower_view(const Node& node) {
   return {};
 }
 
+// The same bytes as another dtype: a copy, since writes in place look for views of their own dtype.
+void Planner::lower_bits(const Node& node) {
+  const ValueId x = node.tensor("self"), y = node.outputs[0];
+  const DType from = graph_.value(x).dtype, to = graph_.value(y).dtype;
+  View in = view(x);
+  if (dtype_bytes(from) != dtype_bytes(to)) in = dense_view(copy_to_temp(in, from), graph_.value(y).shape);
+  const View out = output_view(y, is_dense);
+  add_copy(in, out, to, "the bits of " + graph_.value(x).name);
+  finish_output(y, out);
+}
+
 }  // namespace qcg

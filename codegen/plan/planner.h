@@ -75,6 +75,7 @@ class Planner {
   void for_each_slice(const Node& node, const std::function<void(ValueId, const View&)>& visit);
   Status lower_concat(const Node& node);
   Status lower_view(const Node& node);
+  void lower_bits(const Node& node);
   void lower_split(const Node& node);
 
   // plan_state.cpp

@@ -51,6 +51,28 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("bytes are read as another dtype, of elements as wide, narrower and wider, and of views") {
+  const Run run = run_on(R"(symbol m in [1, 64]
+graph(%x: f32[m, 8], %h: bf16[4, m]) {
+  %d = aten.mul.Scalar(%x, 2) : f32[m, 8]
+  %i = aten.view.dtype(%d, dtype = i32) : i32[m, 8]
+  %k = aten.bitwise_and.Scalar(%i, other = -65536) : i32[m, 8]
+  %y = aten.view.dtype(%k, dtype = f32) : f32[m, 8]
+  %t = aten.transpose.int(%h, 0, 1) : bf16[m, 4]
+  %u = aten.view.dtype(%t, dtype = u8) : u8[m, 8]
+  %w = aten.view.dtype(%u, dtype = f32) : f32[m, 2]
+  %e = aten.to.dtype(%d, dtype = f8e4m3) : f8e4m3[m, 8]
+  %c = aten.view.dtype(%e, dtype = u8) : u8[m, 8]
+  %same = aten.view.dtype(%x, dtype = i32) : i32[m, 8]
+  return %y, %u, %w, %c, %same
+}
+)",
+                         {"check", "--m", "1,3,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+  if (run.status == 0) CHECK(run.json()["ok"] == true);
+}
+
 TEST_CASE("an integer input says how long results are, and is a number in them") {
   const Run run = run_on(
       "symbol n in [0, 40]\nsymbol m in [1, 64]\nparam @w: f32[16, 40]\n"

@@ -156,6 +156,10 @@ TEST_CASE("torch.export: a write through any view reaches its tensor, and a view
   reads(
       through("torch.ops.aten.atleast_3d.default", {}, Json::array({rows, three, one}), Json::array({three, one, one})),
       "aten.reshape.default(%relu, shape = [s0, 3])");
+  Json bits = through("torch.ops.aten.view.dtype", {argument("dtype", {{"as_scalar_type", 4}})},
+                      Json::array({rows, three}), Json::array({three, one}));
+  meta_of(bits, "seen")["dtype"] = meta_of(bits, "relu")["dtype"] = 4;
+  reads(bits, "aten.view.dtype(%relu, dtype = f32)");
   // What returns its argument: relu writes to linear itself.
   for (const char* same : {"torch.ops.aten.positive.default", "torch.ops.aten.atleast_1d.default"})
     reads(through(same, {}, Json::array({rows, three}), Json::array({three, one})), "aten.neg.default(%relu)");

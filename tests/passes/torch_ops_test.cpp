@@ -96,7 +96,7 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
     const bool divides =
         is_quotient && (node.arg("other").get<Dim>() || (divisor && !is_floating(graph.value(*divisor).dtype) &&
                                                          !is_floating(graph.value(graph.outputs[0]).dtype)));
-    const bool has_kernel = is_write || looks_up || divides || is_bit_operation(node) ||
+    const bool has_kernel = is_write || looks_up || names("view.dtype") || divides || is_bit_operation(node) ||
                             (is_also_of_floats(node) && is_floating(graph.value(graph.outputs[0]).dtype));
     if (!graph.inputs.empty() && !has_kernel) {
       Graph open = graph;

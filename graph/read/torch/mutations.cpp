@@ -404,6 +404,7 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
     return emit(op, {result, back}, view);
   }
   if (is_any_op(view, kMovedAxes)) return emit(op, {result, view.arg("destination"), view.arg("source")}, view);
+  if (op == "aten.view.dtype") return emit(op, {result, graph_.value(base).dtype}, view);
   if (op == "aten.t.default") return emit(op, {result}, view);
   if (op == "aten.numpy_T.default" || op == "aten.mT.default") return emit(op, {result}, view);
   if (op == "aten.swapaxes.default") return emit(op, {result, view.arg("axis0"), view.arg("axis1")}, view);
