@@ -42,11 +42,22 @@ namespace {
 // byte of the parameters.
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
-constexpr Op kWithKernels[] = {
-    "aten.view.dtype",        "aten.select_scatter.default", "aten.index_copy.default",    "aten.index_put.default",
-    "aten.scatter.src",       "aten.scatter.value",          "aten.slice_scatter.default", "aten.copy.default",
-    "aten.arange.default",    "aten.arange.start",           "aten.arange.start_step",     "aten.empty.memory_format",
-    "aten.index_add.default", "aten.scatter_add.default"};
+constexpr Op kWithKernels[] = {"aten.eye.default",
+                               "aten.eye.m",
+                               "aten.view.dtype",
+                               "aten.select_scatter.default",
+                               "aten.index_copy.default",
+                               "aten.index_put.default",
+                               "aten.scatter.src",
+                               "aten.scatter.value",
+                               "aten.slice_scatter.default",
+                               "aten.copy.default",
+                               "aten.arange.default",
+                               "aten.arange.start",
+                               "aten.arange.start_step",
+                               "aten.empty.memory_format",
+                               "aten.index_add.default",
+                               "aten.scatter_add.default"};
 
 constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Scalar", "aten.div.Tensor_mode",
                              "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar",

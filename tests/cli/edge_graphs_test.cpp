@@ -51,7 +51,7 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
-TEST_CASE("bytes are read as another dtype, of elements as wide, narrower and wider, and of views") {
+TEST_CASE("bytes are read as another dtype, of elements as wide, narrower and wider, and of views; eye of m rows") {
   const Run run = run_on(R"(symbol m in [1, 64]
 graph(%x: f32[m, 8], %h: bf16[4, m]) {
   %d = aten.mul.Scalar(%x, 2) : f32[m, 8]
@@ -64,7 +64,9 @@ graph(%x: f32[m, 8], %h: bf16[4, m]) {
   %e = aten.to.dtype(%d, dtype = f8e4m3) : f8e4m3[m, 8]
   %c = aten.view.dtype(%e, dtype = u8) : u8[m, 8]
   %same = aten.view.dtype(%x, dtype = i32) : i32[m, 8]
-  return %y, %u, %w, %c, %same
+  %diagonal = aten.eye.m(m, 8, dtype = bool) : bool[m, 8]
+  %ones = aten.eye.default(m, dtype = i64) : i64[m, m]
+  return %y, %u, %w, %c, %same, %diagonal, %ones
 }
 )",
                          {"check", "--m", "1,3,17", "--json"});

@@ -372,6 +372,26 @@ TEST_CASE("torch.export: sizes that torch compares only when it runs are one sym
   CHECK(graph->symbols.size() == 2);
 }
 
+TEST_CASE("torch.export: sizes that guards say are equal, one after the other, are one symbol") {
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias") = meta_of(j, "x");
+  meta_of(j, "p_fc_bias")["sizes"] =
+      Json::parse(R"([{"as_expr": {"expr_str": "s1"}}, {"as_expr": {"expr_str": "s2"}}])");
+  for (const char* symbol : {"s1", "s2"})
+    j["range_constraints"][symbol] = Json::parse(R"({"min_val": 2, "max_val": 100})");
+  node_of(j, 0)["target"] = "torch.ops.aten.abs.default";
+  node_of(j, 0)["inputs"] = Json::array({argument("self", tensor("x"))});
+  meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  j["guards_code"] = {"L['x'].size()[0] == L['p_fc_bias'].size()[0]",
+                      "L['p_fc_bias'].size()[0] == L['p_fc_bias'].size()[1]"};
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const Shape x = graph->value(value_named(*graph, "x")).shape, b = graph->value(value_named(*graph, "p_fc_bias")).shape;
+  CHECK(b == Shape{x[0], x[0]});
+}
+
 TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   const auto size_of = [](std::string_view input, int64_t axis) -> std::optional<Dim> {
     if (axis != 0) return std::nullopt;

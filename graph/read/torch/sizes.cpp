@@ -257,9 +257,11 @@ void TorchExportReader::read_guards() {
   for (JsonCursor guard : *guards)
     if (guard.is(JsonKind::string))
       if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
-  for (const SizeMultiple& m : find_multiples(differences))
-    if (!known_sizes_.contains(m.symbol) && !known_sizes_.contains(m.of))
-      make_multiple(m, "torch checked that when it exported");
+  for (const SizeMultiple& m : find_multiples(differences)) {
+    const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
+    for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)}))
+      make_multiple(still, "torch checked that when it exported");
+  }
   for (const auto& [symbol, divisor] : find_divisors(differences)) {
     if (known_sizes_.contains(symbol)) continue;
     const std::string part = part_name(symbol, divisor);
