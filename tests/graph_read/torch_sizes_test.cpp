@@ -388,7 +388,8 @@ TEST_CASE("torch.export: sizes that guards say are equal, one after the other, a
                       "L['p_fc_bias'].size()[0] == L['p_fc_bias'].size()[1]"};
   auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-  const Shape x = graph->value(value_named(*graph, "x")).shape, b = graph->value(value_named(*graph, "p_fc_bias")).shape;
+  const Shape x = graph->value(value_named(*graph, "x")).shape,
+              b = graph->value(value_named(*graph, "p_fc_bias")).shape;
   CHECK(b == Shape{x[0], x[0]});
 }
 
