@@ -137,6 +137,11 @@ Result<Tensors> run_index_copy(const RefContext& c) {
   return out.done();
 }
 
+// Beyond 2^53 as well.
+int64_t whole_value(const RefContext& c) {
+  return c.node.arg("value").get<Dim>() ? c.integer("value") : static_cast<int64_t>(c.number("value"));
+}
+
 Result<Tensors> run_scatter(const RefContext& c) {
   Written out(c);
   const size_t rank = out.shape().size(), axis = c.axis("dim", rank);
@@ -147,9 +152,8 @@ Result<Tensors> run_scatter(const RefContext& c) {
     for (size_t i = 0; i < index.shape.size() && i < values.shape.size(); ++i)
       values = values.slice(i, 0, index.shape[i]);
   } else {
-    values = broadcast_to(is_floating(c.dtype(0)) ? make_doubles({}, {c.number("value")})
-                                                  : make_ints({}, {static_cast<int64_t>(c.number("value"))}),
-                          index.shape);
+    values = broadcast_to(
+        is_floating(c.dtype(0)) ? make_doubles({}, {c.number("value")}) : make_ints({}, {whole_value(c)}), index.shape);
   }
   values = held_as(c.dtype(0), values);
   QCG_TRY(positions, read_positions(c, index, rank == 0 ? 1 : out.shape()[axis], false));

@@ -1754,6 +1754,7 @@ def large_integers():
     case("aten.add.Scalar", near, 2**60 + 1, exact=True)
     case("aten.eq.Scalar", near, 2**53 + 1, exact=True)
     case("aten.full_like.default", near, 2**53 + 1, exact=True)
+    case("aten.scatter.value", near, 0, torch.tensor([1, 3]), 2**60 + 1, exact=True)
     case("aten.sum.default", real(3, 7, dtype=torch.float64) * 1e9)
     case("aten.log.default", near.double() + 0.5)
     case("aten.mul.Scalar", torch.tensor([0.25, -1e-10, float("inf"), 0.0]), 1e40)
