@@ -59,9 +59,8 @@ Status require_weights(const Graph& graph, const Plan& plan) {
   return {};
 }
 
-// The functions of f64, after the passes, that kernels have in f32 alone.
-std::vector<std::string> functions_in_f32(const Node& node, const Graph& graph) {
-  std::vector<std::string> out;
+// Adds the functions that a node, after the passes, computes in f32 because kernels have no others; each once.
+void add_functions_in_f32(const Graph& graph, const Node& node, std::vector<std::string>& out) {
   const auto add = [&](std::string_view name) {
     if (std::ranges::find(out, name) == out.end()) out.emplace_back(name);
   };
@@ -74,7 +73,6 @@ std::vector<std::string> functions_in_f32(const Node& node, const Graph& graph) 
   const bool sums_narrow = node.op->role == OpRole::reduction && node.op->arg_index("self") >= 0 &&
                            !has_number_type(graph.value(node.tensor("self")).dtype);
   if (sums_narrow || node.op->name == "aten.logcumsumexp.default") add(node.op->name);
-  return out;
 }
 
 // Where f64 is computed in f32; empty: nowhere.
@@ -84,11 +82,8 @@ std::string describe_f64(const Graph& graph) {
   std::string first;
   std::vector<std::string> functions;
   for (const Node& node : graph.nodes) {
-    if (std::ranges::none_of(node.outputs, is_f64)) continue;
-    for (std::string& name : functions_in_f32(node, graph)) {
-      if (first.empty()) first = node.source.empty() ? node.where : node.source;
-      if (std::ranges::find(functions, name) == functions.end()) functions.push_back(std::move(name));
-    }
+    if (std::ranges::any_of(node.outputs, is_f64)) add_functions_in_f32(graph, node, functions);
+    if (first.empty() && !functions.empty()) first = node.source.empty() ? node.where : node.source;
   }
   if (functions.empty()) return "";
   return fmt::format("{}: {} of f64 {} computed in f32, with 7 digits instead of 16", first, fmt::join(functions, ", "),

@@ -271,12 +271,11 @@ class Decomposer : OpEmitter {
     const DType dtype = graph_.value(like_.outputs[0]).dtype;
     const Shape shape = graph_.value(like_.tensor("index")).shape;
     const Arg given = like_.arg("value");
-    const Dim* whole = given.get<Dim>();
-    const bool is_exact = !whole || !whole->is_constant() || is_exact_double(whole->constant());
-    const ValueId src = is_exact
-                            ? op("aten.expand.default",
-                                 {{"self", add_number(graph_, dtype, *as_number(given), {}, "value")}, {"size", shape}})
-                            : op("aten.full.default", {{"size", shape}, {"fill_value", given}, {"dtype", dtype}});
+    const ValueId src =
+        is_beyond_double(given)
+            ? op("aten.full.default", {{"size", shape}, {"fill_value", given}, {"dtype", dtype}})
+            : op("aten.expand.default",
+                 {{"self", add_number(graph_, dtype, *as_number(given), {}, "value")}, {"size", shape}});
     return op(
         "aten.scatter.src",
         {{"self", like_.tensor("self")}, {"dim", like_.arg("dim")}, {"index", like_.tensor("index")}, {"src", src}});

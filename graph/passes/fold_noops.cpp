@@ -173,8 +173,7 @@ class NoopFolder {
     std::optional<double> value = is_any_op(node, kOnes) ? 1 : 0;
     for (std::string_view given : {"fill_value", "s"}) {
       if (node.op->arg_index(given) < 0) continue;
-      const Dim* whole = node.arg(given).get<Dim>();
-      if (whole && whole->is_constant() && !is_exact_double(whole->constant())) return;
+      if (is_beyond_double(node.arg(given))) return;
       value = as_number(node.arg(given));
     }
     if (value) expand_number(id, *value);

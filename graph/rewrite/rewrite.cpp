@@ -149,6 +149,11 @@ ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t>
                              Tensor::from_bytes(dtype, std::move(shape), std::move(bytes)));
 }
 
+bool is_beyond_double(const Arg& number) {
+  const Dim* whole = number.get<Dim>();
+  return whole && whole->is_constant() && !is_exact_double(whole->constant());
+}
+
 std::optional<double> constant_number(const Graph& graph, ValueId id) {
   if (!is_parameter(graph, id)) return std::nullopt;
   const Tensor& data = graph.value(id).data;

@@ -51,8 +51,9 @@ ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view);
 ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype);
 // A parameter of one element.
 ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t> shape, std::string_view name_hint);
-// The one element of a parameter whose bytes are there.
+// The one element of a parameter whose bytes are there, if a double holds it.
 std::optional<double> constant_number(const Graph& graph, ValueId id);
+bool is_beyond_double(const Arg& number);  // a whole number that as_number rounds
 // Every tensor the node reads is a parameter with bytes, and every number is known.
 bool reads_constants(const Graph& graph, const Node& node);
 // The outputs of such a node, as eager execution gives them.
