@@ -61,7 +61,7 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
     QCG_TRY(result, pairs_.compute(*node.string_at("target"), operands, like));
     made = {result};
   }
-  return define_complex(node, made);
+  return define_checked(node, made);
 }
 
 Result<ValueId> TorchExportReader::read_complex_cast(const JsonCursor& node, const Node& like) {
@@ -99,7 +99,7 @@ Result<std::vector<ComplexPairs::Operand>> TorchExportReader::complex_operands_o
   return operands;
 }
 
-Status TorchExportReader::define_complex(const JsonCursor& node, const std::vector<ValueId>& made) {
+Status TorchExportReader::define_checked(const JsonCursor& node, const std::vector<ValueId>& made) {
   QCG_TRY(outputs, node.array_at("outputs"));
   std::vector<JsonCursor> results;
   for (JsonCursor output : outputs) {

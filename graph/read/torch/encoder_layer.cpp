@@ -134,7 +134,7 @@ Status TorchExportReader::read_encoder_layer(const JsonCursor& node, std::string
     return mutations_.emit(op, std::move(args), like);
   };
   QCG_TRY(result, EncoderWriter(graph(), layer, emit).write());
-  return define_complex(node, {result});
+  return define_checked(node, {result});
 }
 
 }  // namespace qcg

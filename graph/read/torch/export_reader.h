@@ -133,8 +133,8 @@ class TorchExportReader {
   // A cast to complex numbers. Their dtype is that of the result.
   Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like);
   Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const;
-  // The results of such a node must be as the file describes them.
-  Status define_complex(const JsonCursor& node, const std::vector<ValueId>& made);
+  // Results that are not those of one operator: they must be as the file describes them.
+  Status define_checked(const JsonCursor& node, const std::vector<ValueId>& made);
 
   JsonCursor root_;
   TorchExport out_;

@@ -17,19 +17,16 @@ constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
 Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
   std::string path = nodes.path();
   size_t position = 0;
+  const auto where = [&] { return path + "[" + std::to_string(position) + "]"; };
   for (JsonCursor node : nodes) {
     std::string_view target = *node.string_at("target");  // check_operators read it before
     switch (classify_target(target)) {
       case TorchTarget::size_check: break;
       case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
       case TorchTarget::region: QCG_CHECK(read_region(node)); break;
-      case TorchTarget::encoder:
-        QCG_CHECK(read_encoder_layer(node, path + "[" + std::to_string(position) + "]"));
-        break;
-      case TorchTarget::complex:
-        QCG_CHECK(read_complex(node, nullptr, path + "[" + std::to_string(position) + "]"));
-        break;
-      default: QCG_CHECK(read_operator(node, *find_torch_op(target), path + "[" + std::to_string(position) + "]"));
+      case TorchTarget::encoder: QCG_CHECK(read_encoder_layer(node, where())); break;
+      case TorchTarget::complex: QCG_CHECK(read_complex(node, nullptr, where())); break;
+      default: QCG_CHECK(read_operator(node, *find_torch_op(target), where()));
     }
     ++position;
   }
