@@ -449,6 +449,22 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   CHECK(graph->symbols[0].max == 21);  // s0 is at most 64
 }
 
+TEST_CASE("torch.export: guards say in which range a size lies") {
+  const Dim a = Dim::symbol("a"), b = Dim::symbol("b"), eighth = Dim::floor_divide(a, 8);
+  const auto range = find_range(eighth * eighth - Dim(16));
+  REQUIRE(range.has_value());
+  CHECK((range->name == "a" && range->min == 32 && range->max == 39));
+  for (const Dim& other : {a - Dim(3), eighth - Dim::floor_divide(b, 8), eighth - Dim::floor_divide(a, 9),
+                           a - Dim(8) * eighth, eighth - Dim(1'000'000), Dim::floor_divide(Dim(4), a)})
+    CHECK_MESSAGE(!find_range(other), other.str());
+
+  Json j = small_export();
+  j["guards_code"] = Json::array({"((L['x'].size()[0] // 8)*(L['x'].size()[0] // 8)) == 16"});
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK((graph->symbols[0].min == 32 && graph->symbols[0].max == 39));
+}
+
 TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {
   Json j = small_export();
   node_of(j, 0)["target"] = "torch.ops.aten.view.default";

@@ -225,3 +225,19 @@ graph(%x: f32[2, 3, s0]) {
     CHECK((*evaluate_graph(lowered, inputs))[0].shape == std::vector<int64_t>{2, 6, ((size - 1) / 2 - 1) / 2 + 1});
   }
 }
+
+TEST_CASE("patches of an image whose size has a range have as many places at each size of the range") {
+  Graph before = parse(R"(symbol s0 in [8, 11]
+param @w: f32[6, 3, 4, 4]
+graph(%x: f32[2, 3, s0, s0]) {
+  %a = aten.conv2d.default(%x, @w, none, [4, 4]) : f32[2, 6, 2, 2]
+  return %a
+}
+)");
+  bind_random(before, 1);
+  const Graph after = passed(before, 1);
+  for (int64_t size = 8; size <= 11; ++size) {
+    const std::vector<Tensor> inputs = random_inputs(before, 2, size);
+    CHECK((*evaluate_graph(after, inputs))[0].shape == std::vector<int64_t>{2, 6, 2, 2});
+  }
+}

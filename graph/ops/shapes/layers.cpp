@@ -136,6 +136,7 @@ Result<std::vector<WindowAxis>> window_axes(const OpArgs& a) {
     if (!is_convolution(a) && axis.padding > axis.kernel / 2)
       return a.fail("padding", fmt::format("{} is more than half of the kernel, {}", axis.padding, axis.kernel));
     QCG_CHECK(count_places(a, axis, ceil));
+    axis.count = settled(axis.count, a.graph.symbols);
   }
   return out;
 }

@@ -117,7 +117,9 @@ class TorchExportReader {
   void equate_sizes(const Node& made);
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
-  void read_guards();                       // sizes of inputs that are multiples of others
+  void read_guards();  // sizes of inputs that are multiples of others, or within a range
+  void narrow_by_guards(const std::vector<Dim>& differences);
+  void note_range(const Symbol& symbol);
   bool settle_part(const Dim& difference);  // a part that guards found is a number where the difference is 0
   void narrow(const Dim& difference);       // the range of its symbol to sizes for which it is 0, where there are any
   void settle_sizes();                      // with the ranges that all nodes left

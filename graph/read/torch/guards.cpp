@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostText = 2000, kMostTerms = 8, kMostEquations = 256;
 constexpr int kDeepest = 64;
-constexpr int64_t kMostDivisor = 256, kMostTried = 100'000;
+constexpr int64_t kMostDivisor = 256, kMostTried = 100'000, kMostTriedSize = 4096;
 constexpr int64_t kOtherSize = 40320;  // a multiple of most numbers that sizes are divided by
 
 class Parser {
@@ -179,6 +179,23 @@ std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences
     }
   }
   std::erase_if(found, [](const auto& entry) { return entry.second == 1; });
+  return found;
+}
+
+std::optional<Symbol> find_range(const Dim& difference) {
+  if (!difference.valid() || !difference.has_calls()) return std::nullopt;
+  const std::vector<std::string> symbols = difference.symbols();
+  if (symbols.size() != 1) return std::nullopt;
+  Symbol found{symbols[0], 0, 0};
+  for (int64_t size = 1; size < kMostTriedSize; ++size) {
+    const auto value = difference.evaluate({{found.name, size}});
+    if (!value) return std::nullopt;
+    if (*value != 0) continue;
+    if (found.min == 0) found.min = size;
+    else if (found.max != size - 1) return std::nullopt;
+    found.max = size;
+  }
+  if (found.min == 0 || found.max == kMostTriedSize - 1) return std::nullopt;
   return found;
 }
 

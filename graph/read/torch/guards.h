@@ -36,4 +36,10 @@ std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences);
 //   s0 * s1 - 2 * s0 * (s1 // 2)   ->  s1 is a multiple of 2
 std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences);
 
+// The sizes for which a difference of one symbol is 0, where these are one range; nullopt: the difference has no call
+// or another number of symbols, or is 0 for other sizes too. Tries sizes below 4,096.
+//
+//   (s0 // 8) * (s0 // 8) - 16   ->  s0 in 32 to 39
+std::optional<Symbol> find_range(const Dim& difference);
+
 }  // namespace qcg

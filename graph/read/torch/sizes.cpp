@@ -268,9 +268,28 @@ void TorchExportReader::read_guards() {
     graph().symbols.push_back({part});
     make_multiple({symbol, part, divisor}, "torch checked that when it exported");
   }
+  narrow_by_guards(differences);
   if (!known_sizes_.empty())
     for (Value& value : graph().values)
       for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+}
+
+void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
+  for (const Dim& difference : differences) {
+    const auto range = find_range(with_known(difference, known_sizes_));
+    if (!range) continue;
+    const auto symbol = std::ranges::find(graph().symbols, range->name, &Symbol::name);
+    if (symbol == graph().symbols.end()) continue;
+    const int64_t min = std::max(symbol->min, range->min), max = std::min(symbol->max, range->max);
+    if (min > max || (min == symbol->min && max == symbol->max)) continue;
+    symbol->min = min, symbol->max = max;
+    note_range(*symbol);
+  }
+}
+
+void TorchExportReader::note_range(const Symbol& symbol) {
+  out_.notes.push_back(fmt::format("the size {} lies in {} to {}: for others torch traced another graph", symbol.name,
+                                   symbol.min, symbol.max));
 }
 
 bool TorchExportReader::settle_part(const Dim& difference) {
@@ -292,9 +311,7 @@ void TorchExportReader::narrow(const Dim& found) {
   const Dim difference = with_known(found, known_sizes_);
   if (settle_part(difference)) return;
   const auto symbol = narrow_to_zero(graph().symbols, difference);
-  if (!symbol) return;
-  out_.notes.push_back(fmt::format("the size {} lies in {} to {}: for others torch traced another graph", symbol->name,
-                                   symbol->min, symbol->max));
+  if (symbol) note_range(*symbol);
 }
 
 void TorchExportReader::settle_sizes() {
