@@ -221,7 +221,9 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
     }
     const int64_t extent = inputs[static_cast<size_t>(b.input)].shape[static_cast<size_t>(b.axis)];
     int64_t scaled = 0;
-    const bool divides = !__builtin_sub_overflow(extent, b.constant, &scaled) &&
+    values[static_cast<size_t>(b.symbol)] = 0;
+    const auto others = m.inputs[static_cast<size_t>(b.input)].shape[static_cast<size_t>(b.axis)].evaluate(values);
+    const bool divides = others && !__builtin_sub_overflow(extent, *others, &scaled) &&
                          !(scaled == INT64_MIN && b.coefficient == -1) && scaled % b.coefficient == 0;
     const int64_t value = divides ? scaled / b.coefficient : -1;
     if (!divides || value < symbol.min || value > symbol.max)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "runtime/abi.h"
@@ -168,6 +169,7 @@ class Reader {
   void need_dense(int buffer_index);
   void check_groups(const ProgramManifest::Step& step, const std::string& path);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
+  std::optional<ProgramManifest::Binding> binding_of(int input, int axis, const std::vector<bool>& bound) const;
   void derive_bindings(const std::string& path);
   void read_methods(const Json& methods, const std::string& path);
   void read_targets(const Json& targets);
@@ -497,8 +499,26 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   }
 }
 
-// Finds for every symbol the input that is its value, or the first extent of an input that is coefficient * symbol +
-// constant.
+// Of an extent that is linear in the one symbol that is not bound; nullopt: it is not.
+std::optional<ProgramManifest::Binding> Reader::binding_of(int input, int axis, const std::vector<bool>& bound) const {
+  ProgramManifest::Binding b{-1, input, axis, 0, 0};
+  const SizeExpr& extent = out_.inputs[static_cast<size_t>(input)].shape[static_cast<size_t>(axis)];
+  for (const auto& term : extent.terms) {
+    if (!term.calls.empty()) return std::nullopt;
+    if (term.symbols.empty()) {
+      if (__builtin_add_overflow(b.constant, term.coefficient, &b.constant)) return std::nullopt;
+      continue;
+    }
+    if (std::ranges::all_of(term.symbols, [&](int symbol) { return bound[static_cast<size_t>(symbol)]; })) continue;
+    if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) return std::nullopt;
+    b.symbol = term.symbols[0];
+    b.coefficient = term.coefficient;
+  }
+  return b.symbol < 0 ? std::nullopt : std::optional(b);
+}
+
+// Finds for every symbol the input that is its value, or an extent of an input that is coefficient * symbol + constant:
+// first those of one symbol alone, then those in which all other symbols are known.
 void Reader::derive_bindings(const std::string& path) {
   std::vector<bool> bound(out_.symbols.size(), false);
   for (size_t i = 0; i < out_.inputs.size(); ++i) {
@@ -507,23 +527,15 @@ void Reader::derive_bindings(const std::string& path) {
     bound[static_cast<size_t>(symbol)] = true;
     out_.bindings.push_back({symbol, static_cast<int>(i), ProgramManifest::kElement});
   }
-  for (size_t i = 0; i < out_.inputs.size(); ++i) {
-    for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {
-      ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
-      bool linear = true;
-      for (const auto& term : out_.inputs[i].shape[axis].terms) {
-        if (!term.calls.empty()) linear = false;
-        else if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
-        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) linear = false;
-        else {
-          b.symbol = term.symbols[0];
-          b.coefficient = term.coefficient;
-        }
+  for (bool found = true; found;) {
+    found = false;
+    for (size_t i = 0; i < out_.inputs.size(); ++i)
+      for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {
+        const auto b = binding_of(static_cast<int>(i), static_cast<int>(axis), bound);
+        if (!b) continue;
+        bound[static_cast<size_t>(b->symbol)] = true, found = true;
+        out_.bindings.push_back(*b);
       }
-      if (!linear || b.symbol < 0 || bound[static_cast<size_t>(b.symbol)]) continue;
-      bound[static_cast<size_t>(b.symbol)] = true;
-      out_.bindings.push_back(b);
-    }
   }
   for (size_t s = 0; s < bound.size(); ++s)
     check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, path + ".symbols[" + std::to_string(s) + "]",

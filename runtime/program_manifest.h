@@ -113,8 +113,8 @@ struct ProgramManifest {
     std::vector<SizeExpr> params;
     std::optional<Groups> groups;
   };
-  // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant, or, with axis
-  // kElement, the input's only element is the value.
+  // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant + terms of
+  // symbols that earlier bindings determine, or, with axis kElement, the input's only element is the value.
   static constexpr int kElement = -1;
   struct Binding {
     int symbol = 0, input = 0, axis = 0;

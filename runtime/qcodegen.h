@@ -113,8 +113,8 @@ QCG_API qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltenso
                                    int64_t* bytes);
 
 /* A symbol is a size that is known only when the program runs; it has a value from `min` to `max`. An input determines
- * it: extent `axis` of input `input` is coefficient * symbol + constant. Where `axis` is -1, the only element of that input is
- * the value. `name` is valid as long as the program. */
+ * it: extent `axis` of input `input` is coefficient * symbol + constant, and terms of other symbols if it has any. Where
+ * `axis` is -1, the only element of that input is the value. `name` is valid as long as the program. */
 typedef struct qcg_symbol {
   const char* name;
   int64_t min, max;

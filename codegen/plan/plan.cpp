@@ -53,16 +53,24 @@ Result<Plan> Planner::run() {
   return std::move(plan_);
 }
 
-// A program finds a symbol's value from an extent of an input that is linear in it alone, or an input is that value.
+// A program finds a symbol's value from an extent of an input that is linear in it and has no other symbol that is not
+// found before, or an input is that value.
 Status Planner::check_symbols() const {
   std::set<std::string> found;
-  for (ValueId input : graph_.inputs) {
+  for (ValueId input : graph_.inputs)
     if (!graph_.value(input).symbol.empty()) found.insert(graph_.value(input).symbol);
-    for (const Dim& extent : graph_.value(input).shape) {
-      const auto symbols = extent.symbols();
-      const bool linear = std::ranges::all_of(extent.terms(), [](const auto& term) { return term.first.size() <= 1; });
-      if (linear && symbols.size() == 1 && !extent.has_calls()) found.insert(symbols[0]);
-    }
+  for (size_t before = SIZE_MAX; before != found.size();) {
+    before = found.size();
+    for (ValueId input : graph_.inputs)
+      for (const Dim& extent : graph_.value(input).shape) {
+        std::vector<std::string> open = extent.symbols();
+        std::erase_if(open, [&](const std::string& name) { return found.contains(name); });
+        if (open.size() != 1 || extent.has_calls()) continue;
+        const bool linear = std::ranges::all_of(extent.terms(), [&](const auto& term) {
+          return term.first.size() <= 1 || std::ranges::find(term.first, open[0]) == term.first.end();
+        });
+        if (linear) found.insert(open[0]);
+      }
   }
   for (const Symbol& symbol : graph_.symbols)
     if (symbol.min != symbol.max && !found.contains(symbol.name))

@@ -419,6 +419,9 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   REQUIRE(multiples.size() == 2);
   CHECK((multiples[1].symbol == "b" && multiples[1].factor == 4 && multiples[1].of == "a"));
   CHECK(multiples[0].factor == 1);
+  const auto shared = find_multiples({Dim(16) * a * b * b - Dim(16) * Dim::symbol("c") * a * b});
+  REQUIRE(shared.size() == 1);
+  CHECK((shared[0].symbol == "b" && shared[0].factor == 1 && shared[0].of == "c"));
   CHECK(find_multiples({a + b, a - Dim(2), a * b - a, Dim(2) * a - Dim(3) * b, Dim(0)}).empty());
 
   // Half of what is rounded up is half of what is rounded down: an even number, which a multiple of 3 says, too.
@@ -463,6 +466,57 @@ TEST_CASE("torch.export: guards say in which range a size lies") {
   const auto graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK((graph->symbols[0].min == 32 && graph->symbols[0].max == 39));
+}
+
+TEST_CASE("torch.export: a slice to the size of another input, which a guard says is no larger") {
+  CHECK(read_inequality("L['x'][0]['k'].size()[1] + 3 < 2*L['y'].size()[0]", [](std::string_view input, int64_t axis) {
+          return std::optional(Dim::symbol(fmt::format("{}_{}", input, axis)));
+        })->str() == "-x_0_k_1+2*y_0-4");
+
+  // linear = x[:n], n being the size of p_fc_bias
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias") = meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  for (const char* name : {"p_fc_bias", "linear", "relu"})
+    meta_of(j, name)["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  for (const char* symbol : {"s0", "s1"})
+    j["range_constraints"][symbol] = Json::parse(R"({"min_val": 2, "max_val": null})");
+  Json size = node_of(j, 0);
+  size["target"] = "torch.ops.aten.sym_size.int";
+  size["inputs"] = {argument("self", tensor("p_fc_bias")), argument("dim", {{"as_int", 0}})};
+  size["outputs"] = Json::array({Json{{"as_sym_int", {{"as_name", "n"}}}}});
+  graph_of(j)["sym_int_values"]["n"] = {{"as_expr", {{"expr_str", "Symbol('s1', integer=True)"}}}};
+  node_of(j, 0)["target"] = "torch.ops.aten.slice.Tensor";
+  node_of(j, 0)["inputs"] = {argument("self", tensor("x")), argument("dim", {{"as_int", 0}}),
+                             argument("start", {{"as_none", true}}),
+                             argument("end", {{"as_sym_int", {{"as_name", "n"}}}})};
+  Json& nodes = graph_of(j)["nodes"];
+  nodes.insert(nodes.begin(), size);
+  const auto has_op = [](const Graph& graph, Op op) {
+    return std::ranges::any_of(graph.nodes, [&](const Node& node) { return Op(node.op) == op; });
+  };
+
+  // Without the guard the slice is read at positions, which a run checks.
+  ReadInfo info;
+  auto graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(has_op(*graph, "aten.index_select.default"));
+  REQUIRE(info.notes.size() == 1);
+  CHECK(contains(info.notes[0], "reads elements 0 to s1-1 of s0"));
+
+  j["guards_code"] = Json::array({"L['p_fc_bias'].size()[0] <= L['x'].size()[0]"});
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK_FALSE(has_op(*graph, "aten.index_select.default"));
+  CHECK(graph->value(value_named(*graph, "x")).shape == Shape{Dim::symbol("s0_rest") + Dim::symbol("s1"), Dim(4)});
+  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s1"), Dim(4)});
+
+  // A size with a bound of its own stays a symbol.
+  j["range_constraints"]["s0"]["max_val"] = 64;
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(has_op(*graph, "aten.index_select.default"));
 }
 
 TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {

@@ -126,3 +126,23 @@ graph(%x: f32[s0, 4, 6], %h: f32[1, s0, 5], %k: f32[1, s0, 5]) {
 )",
                "", 1);
 }
+
+TEST_CASE(
+    "sizes that are sums of others, triangles whose diagonal is a size, and a table read from one size to another") {
+  check_layers(R"(symbol s0 in [1, 9]
+symbol s0_rest in [0, 9]
+param @table: f32[64, 6]
+graph(%y: f32[s0, 6], %x: f32[s0+s0_rest, 6]) {
+  %a = aten.slice.Tensor(%x, 0, s0_rest, s0+s0_rest) : f32[s0, 6]
+  %b = aten.mul.Tensor(%a, %y) : f32[s0, 6]
+  %p = aten.arange.start(s0_rest, s0+s0_rest, dtype=i64) : i64[s0]
+  %c = aten.index_select.default(@table, 0, %p) : f32[s0, 6]
+  %d = aten.add.Tensor(%b, %c) : f32[s0, 6]
+  %t = aten.t.default(%x) : f32[6, s0+s0_rest]
+  %e = aten.mm.default(%y, %t) : f32[s0, s0+s0_rest]
+  %f = aten.tril.default(%e, s0_rest) : f32[s0, s0+s0_rest]
+  return %d, %f
+}
+)",
+               "", 1);
+}

@@ -480,6 +480,20 @@ TEST_CASE("symbols are found in linear extents only") {
   CHECK(!parse_program_manifest(sample.manifest.dump()).ok());
 }
 
+TEST_CASE("a symbol is found in a sum of symbols of which all others are found") {
+  SampleProgram sample;
+  json& m = sample.manifest;
+  m["symbols"].push_back({{"name", "rest"}, {"min", 0}, {"max", 9}});
+  m["inputs"][0]["shape"][0] = {{1, 0}, {2, 1}, {4}};
+  CHECK(!parse_program_manifest(m.dump()).ok());  // one sum, two symbols
+  m["inputs"].push_back({{"name", "y"}, {"dtype", "f32"}, {"shape", {{{1, 0}}}}});
+  const auto read = parse_program_manifest(m.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  REQUIRE(read->bindings.size() == 2);
+  CHECK((read->bindings[0].symbol == 0 && read->bindings[0].input == 1));
+  CHECK((read->bindings[1].symbol == 1 && read->bindings[1].input == 0 && read->bindings[1].coefficient == 2));
+}
+
 TEST_CASE("an input of one integer may be the value of a symbol") {
   SampleProgram sample;
   sample.manifest["inputs"][0]["shape"][0] = 5;

@@ -99,6 +99,27 @@ TEST_CASE("an extent that falls as its symbol grows says which value it has") {
   CHECK((*shapes)[0] == std::vector<int64_t>{5, 8});
 }
 
+TEST_CASE("a size that is the sum of another one and a rest: an input that is too small is named") {
+  SampleProgram sample;
+  sample.manifest["symbols"].push_back({{"name", "s0_rest"}, {"min", 0}, {"max", 100}});
+  sample.manifest["inputs"].push_back({{"name", "y"}, {"dtype", "f32"}, {"shape", {{{1, 0}, {2, 1}}}}});
+  sample.sign();
+  const auto program = load(sample);
+  const SampleRun run(5);
+  const float zeros[9] = {};
+  const auto bound = [&](int64_t size) {
+    const std::vector<int64_t> shape{size};
+    const TensorView y{const_cast<float*>(zeros), DType::f32, shape, {}};
+    return program->bind_symbols(std::vector{run.inputs[0], y});
+  };
+  REQUIRE(bound(9).ok());
+  CHECK(*bound(9) == std::vector<int64_t>{5, 2});
+  CHECK(*bound(5) == std::vector<int64_t>{5, 0});
+  CHECK(bound(3).error().to_string().find("input 'y': axis 0 is 3, so s0_rest = -1 is outside [0, 100]") !=
+        std::string::npos);
+  CHECK(bound(8).error().to_string().find("which fits no s0_rest") != std::string::npos);
+}
+
 TEST_CASE("an input may be the value of a symbol; a wrong value is an error that names the input") {
   SampleProgram sample;
   sample.manifest["symbols"][0]["max"] = 100;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/ops/complex_pairs.h"
+#include "graph/ops/infer.h"
 #include "graph/ops/size_values.h"
 #include "graph/read/torch/args.h"
 #include "graph/read/torch/export.h"
@@ -120,6 +121,14 @@ class TorchExportReader {
   void read_guards();  // sizes of inputs that are multiples of others, or within a range
   void narrow_by_guards(const std::vector<Dim>& differences);
   void note_range(const Symbol& symbol);
+  // Sizes that guards say are no less than others, in a node that cuts one to the other: x[:, :y.shape[1]]. The larger
+  // one becomes the sum of the smaller one and a rest. Whether a size changed.
+  bool use_inequalities(const Node& made);
+  bool add_room(const Dim& room);
+  // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
+  // 64 rows from p to p + q. A run checks positions. kNoValue: the slice is one that stays.
+  Result<ValueId> positions_of_slice(Node& slice, Shape& declared);
+  bool has_declared_sizes(const Node& made, const Result<Types>& types);
   bool settle_part(const Dim& difference);  // a part that guards found is a number where the difference is 0
   void narrow(const Dim& difference);       // the range of its symbol to sizes for which it is 0, where there are any
   void settle_sizes();                      // with the ranges that all nodes left
@@ -145,6 +154,7 @@ class TorchExportReader {
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
+  std::vector<Dim> rooms_;                        // what guards say is at least 0
   KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
   std::unordered_set<std::string> names_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
 
 namespace qcg {
@@ -18,14 +19,28 @@ class Parser {
 
   std::optional<Dim> equation() {
     const auto left = sum(0);
-    if (!left || !take("==")) return std::nullopt;
-    const auto right = sum(0);
-    if (!right || !text_.empty()) return std::nullopt;
-    const Dim difference = *left - *right;
-    return difference.valid() ? std::optional(difference) : std::nullopt;
+    return left && take("==") ? last(*left, Dim(1), Dim(0)) : std::nullopt;
+  }
+
+  std::optional<Dim> inequality() {
+    const auto left = sum(0);
+    if (!left) return std::nullopt;
+    if (take("<=")) return last(*left, Dim(-1), Dim(0));
+    if (take(">=")) return last(*left, Dim(1), Dim(0));
+    if (take("<")) return last(*left, Dim(-1), Dim(-1));
+    if (take(">")) return last(*left, Dim(1), Dim(-1));
+    return std::nullopt;
   }
 
  private:
+  // sign * (left - what is left to read) + constant
+  std::optional<Dim> last(const Dim& left, const Dim& sign, const Dim& constant) {
+    const auto right = sum(0);
+    if (!right || !text_.empty()) return std::nullopt;
+    const Dim out = sign * (left - *right) + constant;
+    return out.valid() ? std::optional(out) : std::nullopt;
+  }
+
   bool take(std::string_view word) {
     while (text_.starts_with(' ')) text_.remove_prefix(1);
     if (!text_.starts_with(word)) return false;
@@ -73,13 +88,26 @@ class Parser {
       auto value = sum(depth + 1);
       return value && take(")") ? value : std::nullopt;
     }
-    if (!take("L['")) return number() ? std::optional(Dim(number_)) : std::nullopt;
+    if (!take("L")) return number() ? std::optional(Dim(number_)) : std::nullopt;
+    std::string name;
+    while (!take(".size()[")) {
+      const auto part = subscript();
+      if (!part) return std::nullopt;
+      name += (name.empty() ? "" : "_") + *part;
+    }
+    if (!number() || !take("]")) return std::nullopt;
+    return size_of_(name, number_);
+  }
+
+  // ['cache'][0] of a list that is an input: its tensor is the input cache_0.
+  std::optional<std::string> subscript() {
+    if (!take("[")) return std::nullopt;
+    if (!take("'")) return number() && take("]") ? std::optional(std::to_string(number_)) : std::nullopt;
     const size_t quote = text_.find('\'');
     if (quote == text_.npos) return std::nullopt;
-    const std::string_view name = text_.substr(0, quote);
+    std::string name(text_.substr(0, quote));
     text_.remove_prefix(quote);
-    if (!take("'].size()[") || !number() || !take("]")) return std::nullopt;
-    return size_of_(name, number_);
+    return take("']") ? std::optional(std::move(name)) : std::nullopt;
   }
 
   bool number() {
@@ -94,15 +122,20 @@ class Parser {
   int64_t number_ = 0;
 };
 
-// c1 * a + c2 * b = 0 of two symbols, one of which is a multiple of the other.
+// c1 * a * f + c2 * b * f = 0 of two symbols, one of which is a multiple of the other. Torch assumes that no size is 0,
+// so that factors of both terms say nothing.
 std::optional<SizeMultiple> as_multiple(const Dim& difference) {
   if (!difference.valid() || difference.has_calls() || difference.is_constant()) return std::nullopt;
   std::vector<std::pair<std::string, int64_t>> terms;
-  for (const auto& [monomial, coefficient] : difference.terms()) {
-    if (monomial.size() != 1) return std::nullopt;
-    terms.emplace_back(monomial[0], coefficient);
+  const Dim::Terms all = difference.terms();
+  if (all.size() != 2) return std::nullopt;
+  for (const auto& [monomial, coefficient] : all) {
+    const Dim::Monomial& other = (monomial == all.begin()->first ? std::next(all.begin()) : all.begin())->first;
+    Dim::Monomial own;
+    std::ranges::set_difference(monomial, other, std::back_inserter(own));
+    if (own.size() != 1) return std::nullopt;
+    terms.emplace_back(own[0], coefficient);
   }
-  if (terms.size() != 2) return std::nullopt;
   auto [a, ca] = terms[0];
   auto [b, cb] = terms[1];
   if ((ca > 0) == (cb > 0) || ca == INT64_MIN || cb == INT64_MIN) return std::nullopt;
@@ -143,6 +176,12 @@ bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, int
 std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of) {
   if (guard.size() > kMostText) return std::nullopt;
   const auto difference = Parser(guard, size_of).equation();
+  return difference && difference->count_terms() <= kMostTerms ? difference : std::nullopt;
+}
+
+std::optional<Dim> read_inequality(std::string_view guard, const SizeOfInput& size_of) {
+  if (guard.size() > kMostText) return std::nullopt;
+  const auto difference = Parser(guard, size_of).inequality();
   return difference && difference->count_terms() <= kMostTerms ? difference : std::nullopt;
 }
 

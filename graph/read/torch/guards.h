@@ -23,6 +23,9 @@ using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int
 // Left minus right side of an equation of sums, products, quotients and remainders of sizes; nullopt: of anything else.
 std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of);
 
+// What is at least 0 by a guard that compares: b - a of "a <= b", b - a - 1 of "a < b"; nullopt: it is no comparison.
+std::optional<Dim> read_inequality(std::string_view guard, const SizeOfInput& size_of);
+
 // symbol = factor * of
 struct SizeMultiple {
   std::string symbol, of;

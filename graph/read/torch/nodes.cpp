@@ -58,7 +58,15 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
   QCG_TRY(outputs, read_results(node, op));
   std::vector<std::string_view> names = result_names_;
-  NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
+  const OpSchema* made_op = &op;
+  if (op.name == "aten.slice.Tensor" && !follows) {
+    Node slice;
+    slice.op = &op, slice.args = args, slice.where = where;
+    slice.origins = {outputs[0].name};
+    QCG_TRY(positions, positions_of_slice(slice, outputs[0].shape));
+    if (positions != kNoValue) made_op = find_op("aten.index_select.default"), args = {args[0], args[1], positions};
+  }
+  NodeId id = graph().add_node(made_op, std::move(args), std::move(outputs));
   find_sizes(graph().nodes[id]);
   QCG_CHECK(describe(node, id, std::move(where), names));
   const std::vector<ValueId> made = graph().nodes[id].outputs;

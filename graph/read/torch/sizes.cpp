@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/ops/infer.h"
 #include "graph/ops/verify.h"
@@ -137,6 +138,7 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (!check_arguments(graph(), made).ok()) return;
   equate_sizes(made);
   auto types = infer_types(graph(), made);
+  if (!has_declared_sizes(made, types) && use_inequalities(made)) types = infer_types(graph(), made);
   if (!types.ok()) {
     narrow_to_valid(made);
     types = infer_types(graph(), made);
@@ -158,6 +160,13 @@ void TorchExportReader::find_sizes(const Node& made) {
   if (op == Op("aten.view.default") || op == Op("aten.reshape.default"))
     narrow(product(graph().value(made.outputs[0]).shape) - product(graph().value(made.tensor("self")).shape));
   else for_each_size([&](const Dim& declared, const Dim& found) { narrow(declared - found); });
+}
+
+bool TorchExportReader::has_declared_sizes(const Node& made, const Result<Types>& types) {
+  if (!types.ok() || types->size() != made.outputs.size()) return false;
+  for (size_t i = 0; i < made.outputs.size(); ++i)
+    if (graph().value(made.outputs[i]).shape != (*types)[i].shape) return false;
+  return true;
 }
 
 void TorchExportReader::narrow_to_broadcast(const Node& made) {
@@ -224,8 +233,10 @@ void TorchExportReader::equate_sizes(const Node& made) {
 
 void TorchExportReader::equate(const Dim& x, const Dim& y) {
   const Dim a = with_known(x, known_sizes_), b = with_known(y, known_sizes_);
-  if (a == b || !is_one_symbol(a) || !is_one_symbol(b) || has_unbacked(a) || has_unbacked(b)) return;
-  make_multiple({b.symbols()[0], a.symbols()[0]}, "tensors of both are used together");
+  if (a == b || has_unbacked(a) || has_unbacked(b)) return;
+  constexpr const char* kReason = "tensors of both are used together";
+  if (is_one_symbol(a) && is_one_symbol(b)) return make_multiple({b.symbols()[0], a.symbols()[0]}, kReason);
+  for (const SizeMultiple& m : find_multiples({a - b})) make_multiple(m, kReason);
 }
 
 void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view reason) {
@@ -254,9 +265,11 @@ void TorchExportReader::read_guards() {
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
   std::vector<Dim> differences;
-  for (JsonCursor guard : *guards)
-    if (guard.is(JsonKind::string))
-      if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
+  for (JsonCursor guard : *guards) {
+    if (!guard.is(JsonKind::string)) continue;
+    if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
+    if (auto room = read_inequality(*guard.string(), size_of)) rooms_.push_back(std::move(*room));
+  }
   for (const SizeMultiple& m : find_multiples(differences)) {
     const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
     for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)}))
@@ -285,6 +298,101 @@ void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
     symbol->min = min, symbol->max = max;
     note_range(*symbol);
   }
+}
+
+bool TorchExportReader::use_inequalities(const Node& made) {
+  constexpr Op kCutting[] = {"aten.slice.Tensor", "aten.narrow.default", "aten.pad.default"};
+  if (rooms_.empty() || std::ranges::none_of(kCutting, [&](Op op) { return has_rule_of(made, op); })) return false;
+  std::set<std::string> used;
+  const auto use = [&](const Dim& size) {
+    for (std::string& name : with_known(size, known_sizes_).symbols()) used.insert(std::move(name));
+  };
+  const Shape& shape = graph().value(made.tensor("self")).shape;
+  if (has_arg(OpArgs{graph(), made}, "dim")) {
+    const auto axis = OpArgs{graph(), made}.axis("dim", shape.size());
+    if (!axis.ok() || shape.empty()) return false;
+    use(shape[*axis]);
+  } else {
+    std::ranges::for_each(shape, use);
+  }
+  for (const Arg& arg : made.args) {
+    if (const auto* size = std::get_if<Dim>(&arg.v)) use(*size);
+    if (const auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, use);
+  }
+  bool changed = false;
+  for (const Dim& written : rooms_) {
+    const Dim room = with_known(written, known_sizes_);
+    const std::vector<std::string> symbols = room.symbols();
+    if (!std::ranges::all_of(symbols, [&](const std::string& name) { return used.contains(name); })) continue;
+    changed = add_room(room) || changed;
+  }
+  if (changed) settle_sizes();
+  return changed;
+}
+
+// Of room = b - a, where b is one symbol and a none but others: b = a + b_rest.
+bool TorchExportReader::add_room(const Dim& room) {
+  if (!room.valid() || room.has_calls() || has_unbacked(room) || range_of(room, graph().symbols).min >= 0) return false;
+  const Symbol* larger = nullptr;
+  for (const auto& [monomial, coefficient] : room.terms()) {
+    if (coefficient < 0 || monomial.empty()) continue;
+    const auto symbol = std::ranges::find(graph().symbols, monomial[0], &Symbol::name);
+    if (larger || monomial.size() != 1 || coefficient != 1 || symbol == graph().symbols.end()) return false;
+    larger = &*symbol;
+  }
+  if (!larger) return false;
+  const std::string name = larger->name;
+  const Dim others = Dim::symbol(name) - room;
+  const auto of_others = others.symbols();
+  // The range of the sum is that of b: b_rest may be any number, and a no less than b for sizes that torch assumes.
+  std::vector<Symbol> traced = graph().symbols;
+  for (Symbol& symbol : traced) symbol.min = std::min(std::max(symbol.min, kTracedMin), symbol.max);
+  if (larger->max != INT64_MAX || range_of(others, traced).min < larger->min) return false;
+  if (std::ranges::binary_search(of_others, name)) return false;
+  if (std::ranges::find(graph().values, name, &Value::symbol) != graph().values.end()) return false;
+  const std::string rest = name + "_rest";
+  if (std::ranges::find(graph().symbols, rest, &Symbol::name) != graph().symbols.end()) return false;
+  graph().symbols.push_back({rest});
+  const Dim size = others + Dim::symbol(rest);
+  for (auto& [known, is] : known_sizes_) is = with_known(is, {{name, size}});
+  known_sizes_.emplace(name, size);
+  out_.notes.push_back(
+      fmt::format("the size {} is at least {}: torch checked that when it exported", name, others.str()));
+  return true;
+}
+
+Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declared) {
+  const auto settle = [&](Dim& size) { size = settled(with_known(size, known_sizes_), graph().symbols); };
+  const auto fits = [&] {
+    const auto types = infer_types(graph(), slice);
+    return types.ok() && (*types)[0].shape == declared;
+  };
+  const OpArgs a{graph(), slice};
+  const Shape& shape = a.tensor("self").shape;
+  const auto axis = a.axis("dim", shape.size());
+  if (!axis.ok() || declared.size() != shape.size() || fits()) return kNoValue;
+  if (use_inequalities(slice)) {
+    for (Arg& arg : slice.args)
+      if (auto* size = std::get_if<Dim>(&arg.v)) settle(*size);
+    std::ranges::for_each(declared, settle);
+  }
+  const Dim *start = slice.arg("start").get<Dim>(), *end = slice.arg("end").get<Dim>();
+  const auto place = [&](const Dim& given) {
+    return range_of(given, graph().symbols).max < 0 ? shape[*axis] + given : given;
+  };
+  const Dim begin = start ? place(*start) : Dim(0),
+            behind = end && !end->is_constant(INT64_MAX) ? place(*end) : shape[*axis], size = declared[*axis];
+  std::set<std::string> symbols;
+  for (const Dim& each : {begin, behind, shape[*axis]})
+    for (std::string& name : each.symbols()) symbols.insert(std::move(name));
+  // The first elements of a product of sizes are there where one of the sizes is large enough.
+  if (size.is_constant() && shape[*axis].count_terms() == 1) return kNoValue;
+  if (symbols.size() < 2 || has_unbacked(begin) || has_unbacked(behind) || !(behind - begin == size) ||
+      !slice.arg("step").get<Dim>()->is_constant(1) || fits())
+    return kNoValue;
+  out_.notes.push_back(fmt::format("{} reads elements {} to {} of {}: that they are there is checked in each run",
+                                   slice.origins.front(), begin.str(), (behind - Dim(1)).str(), shape[*axis].str()));
+  return mutations_.emit("aten.arange.start", {begin, behind, DType::i64}, slice);
 }
 
 void TorchExportReader::note_range(const Symbol& symbol) {
@@ -322,6 +430,7 @@ void TorchExportReader::settle_sizes() {
       if (auto* size = std::get_if<Dim>(&arg.v)) settle(*size);
       if (auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, settle);
     }
+  for (auto& [name, size] : scope_.sym_ints) settle(size);
 }
 
 }  // namespace qcg
