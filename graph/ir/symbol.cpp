@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <numeric>
 
 namespace qcg {
 namespace {
@@ -134,6 +135,14 @@ Dim Dim::floor_divide(const Dim& a, const Dim& b) {
   const Dim remainder = of(std::move(rest));
   if (remainder.is_constant()) return of(std::move(whole));
   const int64_t number = remainder.terms().contains({}) ? remainder.terms().at({}) : 0;
+  // (4 k + 5) // 8 is (k + 1) // 2: whole numbers of a common factor are rounded down first.
+  int64_t common = b.constant_;
+  for (const auto& [monomial, coefficient] : remainder.terms())
+    if (!monomial.empty()) common = std::gcd(common, coefficient);
+  if (common > 1) {
+    const Dim part = *(remainder - Dim(number)).divide_exactly(Dim(common)) + Dim(floor_quotient(number, common));
+    return of(std::move(whole)) + floor_divide(part, Dim(b.constant_ / common));
+  }
   const Terms single = (remainder - Dim(number)).terms();
   const auto inner = single.size() == 1 && single.begin()->second == 1 && single.begin()->first.size() == 1
                          ? as_call(single.begin()->first[0])

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "graph/ops/op_table.h"
 #include "graph/ops/size_values.h"
@@ -179,6 +180,23 @@ std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol>
   return std::nullopt;
 }
 
+// 8*floordiv(s0, 8) - 8 from -7 on is 0 at least: what it adds to a number is a multiple of 8.
+DimRange multiples_in(DimRange range, const Dim& d) {
+  int64_t factor = 0, number = 0;
+  for (const auto& [monomial, coefficient] : d.terms()) {
+    if (monomial.empty()) number = coefficient;
+    else factor = coefficient == INT64_MIN ? 1 : std::gcd(factor, coefficient);
+  }
+  if (factor <= 1 || range.min > range.max) return range;
+  const auto fit = [&](int64_t bound, bool up) {
+    const __int128 beyond = static_cast<__int128>(bound) - number, left = ((beyond % factor) + factor) % factor;
+    return saturate(bound - left + (up && left > 0 ? factor : 0));
+  };
+  if (range.min != INT64_MIN) range.min = fit(range.min, true);
+  if (range.max != INT64_MAX) range.max = fit(range.max, false);
+  return range;
+}
+
 constexpr int kMostCases = 3;  // smaller of two sizes in a sum, each of which doubles the ranges to find
 
 // By r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
@@ -256,7 +274,7 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   }
   for (const auto& narrower : {range_by_remainder(d, symbols), range_by_cases(d, symbols)})
     if (narrower) sum = {std::max(sum.min, narrower->min), std::min(sum.max, narrower->max)};
-  return sum;
+  return multiples_in(sum, d);
 }
 
 Dim settled(const Dim& d, std::span<const Symbol> symbols) {

@@ -272,6 +272,9 @@ TEST_CASE("what a division leaves is smaller than its divisor, and a size that c
   CHECK(range("7*floordiv(a,7)-a+9") == std::pair<int64_t, int64_t>(4, 7));
   CHECK(range("c-floordiv(63*c,64)") == std::pair<int64_t, int64_t>(1, 1));
   CHECK(range("d-floordiv(63*d,64)") == std::pair<int64_t, int64_t>(1, 2));
+  CHECK(range("8*floordiv(b+7,8)-8").first == -8);
+  CHECK(range("8*a-8*floordiv(7*a,8)-8") == std::pair<int64_t, int64_t>(0, 0));  // 8 * ceil(a / 8) - 8
+  CHECK(range("6*a+5-6*floordiv(b,6)-b").first == INT64_MIN);
   CHECK(range("7-b-min(7-b,0)") == std::pair<int64_t, int64_t>(0, 7));
   CHECK(range("b-min(b,a)") == std::pair<int64_t, int64_t>(0, INT64_MAX - 2));
   CHECK(range("2*min(a,b)-2*a") == std::pair<int64_t, int64_t>(-10, 0));

@@ -57,6 +57,12 @@ TEST_CASE("quotients are rounded down and extremes are chosen, in one text for e
   const Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1");
   const auto half = [](const Dim& d) { return Dim::floor_divide(d, 2); };
   CHECK(half(s0).str() == "floordiv(s0,2)");
+  for (int64_t number = -9; number <= 9; ++number) {  // whole numbers of a common factor
+    const Dim quotient = Dim::floor_divide(Dim(4) * s0 + Dim(number), 8);
+    CHECK(quotient.str().find("4*s0") == std::string::npos);
+    for (int64_t size = 0; size < 9; ++size)
+      CHECK(quotient.evaluate({{"s0", size}}) == (4 * size + number + 16) / 8 - 2);
+  }
   CHECK(half(4 * s0 + 6) == 2 * s0 + 3);
   CHECK(half(2 * s0 + 1) == s0);
   CHECK(half(5 * s0 - 3) == 2 * s0 + half(s0 + 1) - 2);

@@ -432,6 +432,17 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   CHECK(find_divisors({up - Dim(2), a - Dim(3), up - Dim::floor_divide(a, 2) - Dim(1), a - Dim::floor_divide(a, 1000)})
             .empty());
 
+  // Two inputs of the same form, whose sizes meet in a product or a quotient.
+  const Dim c = Dim::symbol("c"), d = Dim::symbol("d");
+  const ExportedSizes exported = {{"a", {0, 2}}, {"b", {1, 3}}, {"c", {1, 3}}, {"d", {0, 2}}};
+  const auto equal = find_equal_sizes(Dim(4) * a * b - Dim(4) * c * d, exported);
+  REQUIRE(equal.size() == 2);
+  CHECK((equal[0].symbol == "d" && equal[0].of == "a" && equal[1].symbol == "c" && equal[1].of == "b"));
+  CHECK(find_equal_sizes(Dim::floor_divide(b - Dim(1), 2) - Dim::floor_divide(c - Dim(1), 2), exported).size() == 1);
+  for (const Dim& other : {a * b - c, a * b - c * Dim::symbol("e"), Dim::floor_divide(a, 2) - Dim::floor_divide(b, 2),
+                           Dim::floor_divide(b, 2) - Dim::floor_divide(c, 3), a - Dim(2)})
+    CHECK_MESSAGE(find_equal_sizes(other, exported).empty(), other.str());
+
   // x [s0, 4] is a view [3, s1, 4], s1 being the size of another input.
   Json j = small_export();
   j["graph_module"]["signature"]["input_specs"][1] =
@@ -535,6 +546,10 @@ TEST_CASE("torch.export: guards say which number divides a size, and shapes that
   CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim(2), half, Dim(4)});
   REQUIRE(graph->symbols.size() == 1);
   CHECK((graph->symbols[0].min == 1 && graph->symbols[0].max == 32));  // s0 is at most 64
+  j["guards_code"] = {"L['x'].size()[0] <= 2*(L['x'].size()[0] // 2)", "L['x'].size()[0] != 2"};
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->inputs[0]).shape == Shape{Dim(2) * half, Dim(4)});
 
   // A number that is an input stays s0, which a run checks against the size.
   Json with_number = j;

@@ -119,12 +119,15 @@ class TorchExportReader {
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
   void read_guards();  // sizes of inputs that are multiples of others, or within a range
+  void use_equations(std::vector<Dim>& differences, const ExportedSizes& exported);
+  ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
   void note_range(const Symbol& symbol);
   // Sizes that guards say are no less than others, in a node that cuts one to the other: x[:, :y.shape[1]]. The larger
   // one becomes the sum of the smaller one and a rest. Whether a size changed.
   bool use_inequalities(const Node& made);
   bool add_room(const Dim& room);
+  std::vector<Symbol> traced_symbols();
   // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
   // 64 rows from p to p + q. A run checks positions. kNoValue: the slice is one that stays.
   Result<ValueId> positions_of_slice(Node& slice, Shape& declared);

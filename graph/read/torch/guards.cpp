@@ -5,6 +5,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "graph/ops/size_values.h"
+
 namespace qcg {
 namespace {
 
@@ -203,6 +205,39 @@ std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences) {
             found.push_back(std::move(*multiple));
         }
   return found;
+}
+
+std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const ExportedSizes& exported) {
+  if (!difference.valid() || difference.is_constant()) return {};
+  Dim left, right;
+  for (const auto& [monomial, coefficient] : difference.terms()) {
+    Dim term = coefficient;
+    for (const std::string& factor : monomial) term = term * Dim::symbol(factor);
+    (coefficient > 0 ? left : right) = coefficient > 0 ? left + term : right - term;
+  }
+  const auto own_symbols = [&](const Dim& of, const Dim& other) {
+    std::vector<std::string> own, theirs = other.symbols();
+    for (std::string& name : of.symbols())
+      if (!std::ranges::binary_search(theirs, name)) own.push_back(std::move(name));
+    std::ranges::stable_sort(own, {}, [&](const std::string& name) {
+      const auto at = exported.find(name);
+      return at == exported.end() ? INT64_MAX : at->second.axis;
+    });
+    return own;
+  };
+  const std::vector<std::string> ours = own_symbols(left, right), theirs = own_symbols(right, left);
+  if (ours.empty() || ours.size() != theirs.size()) return {};
+  KnownSizes known;
+  std::vector<SizeMultiple> out;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const auto a = exported.find(ours[i]), b = exported.find(theirs[i]);
+    if (a == exported.end() || b == exported.end()) return {};
+    if (a->second.hint && b->second.hint && *a->second.hint != *b->second.hint) return {};
+    known.emplace(theirs[i], Dim::symbol(ours[i]));
+    out.push_back({theirs[i], ours[i]});
+  }
+  if (!(with_known(right, known) == left)) return {};
+  return out;
 }
 
 std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences) {

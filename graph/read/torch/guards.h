@@ -34,6 +34,19 @@ struct SizeMultiple {
 // What follows from pairs of such differences that are 0, in which quotients cancel.
 std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences);
 
+// Where a symbol is a size of an input, and what it was when torch exported.
+struct ExportedSize {
+  int64_t axis = 0;
+  std::optional<int64_t> hint;
+};
+using ExportedSizes = std::map<std::string, ExportedSize, std::less<>>;
+
+// Symbols that are equal where two expressions are: those of the same axes, where both expressions have the same form.
+// Stricter than the guard, under which other sizes may have the same product or quotient.
+//
+//   s0 * s1 - s2 * s3, x [s0, s1], y [s2, s3]   ->  s0 = s2, s1 = s3
+std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const ExportedSizes& exported);
+
 // What such a difference says alone, by symbol: it is 0 for multiples of a number, and for nothing else.
 //
 //   s0 * s1 - 2 * s0 * (s1 // 2)   ->  s1 is a multiple of 2

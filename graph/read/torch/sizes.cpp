@@ -268,23 +268,64 @@ void TorchExportReader::read_guards() {
   for (JsonCursor guard : *guards) {
     if (!guard.is(JsonKind::string)) continue;
     if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
-    if (auto room = read_inequality(*guard.string(), size_of)) rooms_.push_back(std::move(*room));
+    auto room = read_inequality(*guard.string(), size_of);
+    if (!room) continue;
+    // s <= 8 * (s // 8) says that both are equal.
+    const bool is_equation = range_of(*room, graph().symbols).max <= 0;
+    (is_equation ? differences : rooms_).push_back(std::move(*room));
   }
-  for (const SizeMultiple& m : find_multiples(differences)) {
-    const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
-    for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)}))
-      make_multiple(still, "torch checked that when it exported");
-  }
-  for (const auto& [symbol, divisor] : find_divisors(differences)) {
-    if (known_sizes_.contains(symbol)) continue;
-    const std::string part = part_name(symbol, divisor);
-    graph().symbols.push_back({part});
-    make_multiple({symbol, part, divisor}, "torch checked that when it exported");
+  const ExportedSizes exported = exported_sizes();
+  for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
+    before = known_sizes_.size();
+    use_equations(differences, exported);
   }
   narrow_by_guards(differences);
   if (!known_sizes_.empty())
     for (Value& value : graph().values)
       for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+}
+
+void TorchExportReader::use_equations(std::vector<Dim>& differences, const ExportedSizes& exported) {
+  constexpr const char* kReason = "torch checked that when it exported";
+  for (const SizeMultiple& m : find_multiples(differences)) {
+    const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
+    for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)})) make_multiple(still, kReason);
+  }
+  for (const Dim& difference : differences)
+    for (const SizeMultiple& m : find_equal_sizes(with_known(difference, known_sizes_), exported))
+      make_multiple(m, kReason);
+  for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
+  for (const auto& [symbol, divisor] : find_divisors(differences)) {
+    const std::string part = part_name(symbol, divisor);
+    graph().symbols.push_back({part});
+    make_multiple({symbol, part, divisor}, kReason);
+  }
+  for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
+  std::erase_if(differences, [](const Dim& difference) { return !difference.valid() || difference.is_constant(); });
+}
+
+ExportedSizes TorchExportReader::exported_sizes() {
+  ExportedSizes out;
+  for (const ValueId input : graph().inputs) {
+    const Value& value = graph().value(input);
+    const auto meta = find_meta(root_, value.name);
+    const auto sizes = meta.ok() ? meta->find("sizes") : std::nullopt;
+    int64_t axis = 0;
+    for (const Dim& size : value.shape) {
+      ExportedSize one{axis++, std::nullopt};
+      if (!is_one_symbol(size)) continue;
+      if (sizes && sizes->is(JsonKind::array) && static_cast<size_t>(axis) <= sizes->size()) {
+        auto cursor = sizes->begin();
+        for (int64_t i = 1; i < axis; ++i) ++cursor;
+        const auto expr = (*cursor).find("as_expr");
+        const auto hint = expr ? expr->find("hint") : std::nullopt;
+        const auto number = hint && hint->is(JsonKind::object) ? hint->find("as_int") : std::nullopt;
+        if (const auto n = number ? number->integer() : Result<int64_t>(Error()); n.ok()) one.hint = *n;
+      }
+      out.emplace(size.symbols()[0], one);
+    }
+  }
+  return out;
 }
 
 void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
@@ -330,6 +371,13 @@ bool TorchExportReader::use_inequalities(const Node& made) {
   return changed;
 }
 
+// With the sizes that torch assumes: 2 and more.
+std::vector<Symbol> TorchExportReader::traced_symbols() {
+  std::vector<Symbol> traced = graph().symbols;
+  for (Symbol& symbol : traced) symbol.min = std::min(std::max(symbol.min, kTracedMin), symbol.max);
+  return traced;
+}
+
 // Of room = b - a, where b is one symbol and a none but others: b = a + b_rest.
 bool TorchExportReader::add_room(const Dim& room) {
   if (!room.valid() || room.has_calls() || has_unbacked(room) || range_of(room, graph().symbols).min >= 0) return false;
@@ -345,9 +393,7 @@ bool TorchExportReader::add_room(const Dim& room) {
   const Dim others = Dim::symbol(name) - room;
   const auto of_others = others.symbols();
   // The range of the sum is that of b: b_rest may be any number, and a no less than b for sizes that torch assumes.
-  std::vector<Symbol> traced = graph().symbols;
-  for (Symbol& symbol : traced) symbol.min = std::min(std::max(symbol.min, kTracedMin), symbol.max);
-  if (larger->max != INT64_MAX || range_of(others, traced).min < larger->min) return false;
+  if (larger->max != INT64_MAX || range_of(others, traced_symbols()).min < larger->min) return false;
   if (std::ranges::binary_search(of_others, name)) return false;
   if (std::ranges::find(graph().values, name, &Value::symbol) != graph().values.end()) return false;
   const std::string rest = name + "_rest";
@@ -385,8 +431,8 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
   std::set<std::string> symbols;
   for (const Dim& each : {begin, behind, shape[*axis]})
     for (std::string& name : each.symbols()) symbols.insert(std::move(name));
-  // The first elements of a product of sizes are there where one of the sizes is large enough.
-  if (size.is_constant() && shape[*axis].count_terms() == 1) return kNoValue;
+  // x.flatten()[:4] of any sizes that torch assumes: a range from 2 on says that the elements are there.
+  if (size.is_constant() && range_of(shape[*axis], traced_symbols()).min >= size.constant()) return kNoValue;
   if (symbols.size() < 2 || has_unbacked(begin) || has_unbacked(behind) || !(behind - begin == size) ||
       !slice.arg("step").get<Dim>()->is_constant(1) || fits())
     return kNoValue;
