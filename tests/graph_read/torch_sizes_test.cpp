@@ -401,16 +401,17 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
                           : std::nullopt;
   };
   const auto text_of = [&](const char* guard) {
-    const auto difference = read_equation(guard, size_of);
-    return difference ? difference->str() : std::string("none");
+    const auto read = read_guard(guard, size_of);
+    return read && read->says == SizeGuard::Says::zero ? read->difference.str() : std::string("none");
   };
   CHECK(text_of("(8*L['x'].size()[0]) == (4*L['y'].size()[0])") == "8*s0-4*s1");
   CHECK(text_of("(L['x'].size()[0] % 4) == 0") == "-4*floordiv(s0,4)+s0");
   CHECK(text_of("L['y'].size()[0] + (-1)*(L['x'].size()[0] // 4) == 2") == "-floordiv(s0,4)+s1-2");
+  CHECK(text_of("torch.sym_max(L['x'].size()[0], 3) == torch.sym_min(4, 5)") == "-min(3,s0)+s0-1");
   for (const char* other :
        {"", "==", "L['x'].size()[0] != 4", "L['x'].size()[0] >= 4", "L['z'].size()[0] == 1", "L['x'].size()[1] == 1",
         "L['x'].size()[-1] == 1", "L['x'].size() == 1", "L['x == 1", "L['x'].size()[0] % 0 == 1", "1 == 1 or 2 == 2",
-        "torch.sym_max(1, 2) == 2", "99999999999999999999 == 1", "(1 == 1", "1 == 1)"})
+        "torch.sym_max(1) == 2", "99999999999999999999 == 1", "(1 == 1", "1 == 1)"})
     CHECK_MESSAGE(text_of(other) == "none", other);
   CHECK(text_of((std::string(500, '(') + "1" + std::string(500, ')') + " == 1").c_str()) == "none");
 
@@ -480,9 +481,9 @@ TEST_CASE("torch.export: guards say in which range a size lies") {
 }
 
 TEST_CASE("torch.export: a slice to the size of another input, which a guard says is no larger") {
-  CHECK(read_inequality("L['x'][0]['k'].size()[1] + 3 < 2*L['y'].size()[0]", [](std::string_view input, int64_t axis) {
+  CHECK(read_guard("L['x'][0]['k'].size()[1] + 3 < 2*L['y'].size()[0]", [](std::string_view input, int64_t axis) {
           return std::optional(Dim::symbol(fmt::format("{}_{}", input, axis)));
-        })->str() == "-x_0_k_1+2*y_0-4");
+        })->difference.str() == "-x_0_k_1+2*y_0-4");
 
   // linear = x[:n], n being the size of p_fc_bias
   Json j = small_export();
@@ -528,6 +529,29 @@ TEST_CASE("torch.export: a slice to the size of another input, which a guard say
   graph = read_bytes(j.dump());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(has_op(*graph, "aten.index_select.default"));
+}
+
+TEST_CASE("torch.export: what torch found of sizes and no run checks gets a note") {
+  Json j = small_export();
+  const auto notes = [&](const char* guard) {
+    j["guards_code"] = Json::array({guard, "L['x'].size()[0] != 1", "L['x'].size()[0]*L['x'].size()[0] >= 4"});
+    ReadInfo info;
+    const auto graph = read_bytes(j.dump(), {}, &info);
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    return info.notes;
+  };
+  for (const char* guard : {"L['x'].size()[0] != 5", "2*L['x'].size()[0] < 40", "(L['x'].size()[0] % 3) == 1"}) {
+    const auto noted = notes(guard);
+    REQUIRE(noted.size() == 1);
+    CHECK(contains(
+        noted[0],
+        fmt::format("1 condition of sizes that torch found when it exported is not checked in a run, such as {}",
+                    guard)));
+  }
+  // The range of the size says it, or becomes what it says; comparisons for strides change no result.
+  CHECK(notes("L['x'].size()[0] < 65").empty());
+  CHECK(contains(notes("(L['x'].size()[0] // 8) == 2").at(0), "lies in 16 to 23"));
+  CHECK(notes("(L['x'].size()[0] % (2*L['x'].size()[0])) != 0").empty());
 }
 
 TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {

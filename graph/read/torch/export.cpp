@@ -38,6 +38,7 @@ Result<TorchExport> TorchExportReader::read() {
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
   settle_sizes();
+  note_unchecked_guards();
   const std::vector<Symbol> narrowed = std::exchange(out_.graph.symbols, {});
   declare_symbols(out_.graph, narrowed);
   return std::move(out_);

@@ -127,6 +127,7 @@ class TorchExportReader {
   // one becomes the sum of the smaller one and a rest. Whether a size changed.
   bool use_inequalities(const Node& made);
   bool add_room(const Dim& room);
+  void note_unchecked_guards();
   std::vector<Symbol> traced_symbols();
   // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
   // 64 rows from p to p + q. A run checks positions. kNoValue: the slice is one that stays.
@@ -157,9 +158,9 @@ class TorchExportReader {
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
-  std::vector<Dim> rooms_;                        // what guards say is at least 0
-  KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
-  std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
+  std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
+  KnownSizes known_sizes_;                                 // of symbols that sizes of inputs determine
+  std::unordered_set<std::string> data_symbols_;           // of numbers that data determines
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -19,30 +19,29 @@ class Parser {
  public:
   Parser(std::string_view text, const SizeOfInput& size_of) : text_(text), size_of_(size_of) {}
 
-  std::optional<Dim> equation() {
-    const auto left = sum(0);
-    return left && take("==") ? last(*left, Dim(1), Dim(0)) : std::nullopt;
-  }
-
-  std::optional<Dim> inequality() {
+  std::optional<SizeGuard> guard() {
+    struct Comparison {
+      std::string_view sign;
+      SizeGuard::Says says;
+      int64_t factor, number;  // of the difference: factor * (left - right) + number
+    };
+    using enum SizeGuard::Says;
+    constexpr Comparison kComparisons[] = {{"==", zero, 1, 0},        {"!=", not_zero, 1, 0},
+                                           {"<=", at_least_0, -1, 0}, {">=", at_least_0, 1, 0},
+                                           {"<", at_least_0, -1, -1}, {">", at_least_0, 1, -1}};
     const auto left = sum(0);
     if (!left) return std::nullopt;
-    if (take("<=")) return last(*left, Dim(-1), Dim(0));
-    if (take(">=")) return last(*left, Dim(1), Dim(0));
-    if (take("<")) return last(*left, Dim(-1), Dim(-1));
-    if (take(">")) return last(*left, Dim(1), Dim(-1));
+    for (const Comparison& c : kComparisons) {
+      if (!take(c.sign)) continue;
+      const auto right = sum(0);
+      if (!right || !text_.empty()) return std::nullopt;
+      Dim difference = Dim(c.factor) * (*left - *right) + Dim(c.number);
+      return difference.valid() ? std::optional(SizeGuard{c.says, std::move(difference)}) : std::nullopt;
+    }
     return std::nullopt;
   }
 
  private:
-  // sign * (left - what is left to read) + constant
-  std::optional<Dim> last(const Dim& left, const Dim& sign, const Dim& constant) {
-    const auto right = sum(0);
-    if (!right || !text_.empty()) return std::nullopt;
-    const Dim out = sign * (left - *right) + constant;
-    return out.valid() ? std::optional(out) : std::nullopt;
-  }
-
   bool take(std::string_view word) {
     while (text_.starts_with(' ')) text_.remove_prefix(1);
     if (!text_.starts_with(word)) return false;
@@ -89,6 +88,13 @@ class Parser {
     if (take("(")) {
       auto value = sum(depth + 1);
       return value && take(")") ? value : std::nullopt;
+    }
+    for (const bool larger : {true, false}) {
+      if (!take(larger ? "torch.sym_max(" : "torch.sym_min(")) continue;
+      const auto a = sum(depth + 1);
+      const auto b = a && take(",") ? sum(depth + 1) : std::nullopt;
+      if (!b || !take(")")) return std::nullopt;
+      return larger ? Dim::larger(*a, *b) : Dim::smaller(*a, *b);
     }
     if (!take("L")) return number() ? std::optional(Dim(number_)) : std::nullopt;
     std::string name;
@@ -175,16 +181,10 @@ bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, int
 
 }  // namespace
 
-std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of) {
+std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of) {
   if (guard.size() > kMostText) return std::nullopt;
-  const auto difference = Parser(guard, size_of).equation();
-  return difference && difference->count_terms() <= kMostTerms ? difference : std::nullopt;
-}
-
-std::optional<Dim> read_inequality(std::string_view guard, const SizeOfInput& size_of) {
-  if (guard.size() > kMostText) return std::nullopt;
-  const auto difference = Parser(guard, size_of).inequality();
-  return difference && difference->count_terms() <= kMostTerms ? difference : std::nullopt;
+  auto read = Parser(guard, size_of).guard();
+  return read && read->difference.count_terms() <= kMostTerms ? std::move(read) : std::nullopt;
 }
 
 std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences) {

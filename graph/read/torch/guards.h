@@ -20,11 +20,15 @@ namespace qcg {
 // The size of an axis of an input, by the input's name; nullopt: there is none.
 using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int64_t axis)>;
 
-// Left minus right side of an equation of sums, products, quotients and remainders of sizes; nullopt: of anything else.
-std::optional<Dim> read_equation(std::string_view guard, const SizeOfInput& size_of);
-
-// What is at least 0 by a guard that compares: b - a of "a <= b", b - a - 1 of "a < b"; nullopt: it is no comparison.
-std::optional<Dim> read_inequality(std::string_view guard, const SizeOfInput& size_of);
+// A comparison of sums, products, quotients, remainders and extremes of sizes, by what it says of a difference: left minus right
+// side of "a == b" is 0 and of "a != b" is not, b - a of "a <= b" and b - a - 1 of "a < b" are at least 0.
+struct SizeGuard {
+  enum class Says { zero, not_zero, at_least_0 };
+  Says says;
+  Dim difference;
+};
+// nullopt: of anything else, such as several comparisons.
+std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of);
 
 // symbol = factor * of
 struct SizeMultiple {

@@ -265,14 +265,15 @@ void TorchExportReader::read_guards() {
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
   std::vector<Dim> differences;
-  for (JsonCursor guard : *guards) {
-    if (!guard.is(JsonKind::string)) continue;
-    if (auto difference = read_equation(*guard.string(), size_of)) differences.push_back(std::move(*difference));
-    auto room = read_inequality(*guard.string(), size_of);
-    if (!room) continue;
+  for (JsonCursor text : *guards) {
+    if (!text.is(JsonKind::string)) continue;
+    auto guard = read_guard(*text.string(), size_of);
+    if (!guard) continue;
     // s <= 8 * (s // 8) says that both are equal.
-    const bool is_equation = range_of(*room, graph().symbols).max <= 0;
-    (is_equation ? differences : rooms_).push_back(std::move(*room));
+    if (guard->says == SizeGuard::Says::at_least_0 && range_of(guard->difference, graph().symbols).max <= 0)
+      guard->says = SizeGuard::Says::zero;
+    if (guard->says == SizeGuard::Says::zero) differences.push_back(guard->difference);
+    guards_.emplace_back(std::string(*text.string()), std::move(*guard));
   }
   const ExportedSizes exported = exported_sizes();
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
@@ -343,7 +344,7 @@ void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
 
 bool TorchExportReader::use_inequalities(const Node& made) {
   constexpr Op kCutting[] = {"aten.slice.Tensor", "aten.narrow.default", "aten.pad.default"};
-  if (rooms_.empty() || std::ranges::none_of(kCutting, [&](Op op) { return has_rule_of(made, op); })) return false;
+  if (guards_.empty() || std::ranges::none_of(kCutting, [&](Op op) { return has_rule_of(made, op); })) return false;
   std::set<std::string> used;
   const auto use = [&](const Dim& size) {
     for (std::string& name : with_known(size, known_sizes_).symbols()) used.insert(std::move(name));
@@ -361,8 +362,9 @@ bool TorchExportReader::use_inequalities(const Node& made) {
     if (const auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, use);
   }
   bool changed = false;
-  for (const Dim& written : rooms_) {
-    const Dim room = with_known(written, known_sizes_);
+  for (const auto& [text, guard] : guards_) {
+    if (guard.says != SizeGuard::Says::at_least_0) continue;
+    const Dim room = with_known(guard.difference, known_sizes_);
     const std::vector<std::string> symbols = room.symbols();
     if (!std::ranges::all_of(symbols, [&](const std::string& name) { return used.contains(name); })) continue;
     changed = add_room(room) || changed;
@@ -466,6 +468,29 @@ void TorchExportReader::narrow(const Dim& found) {
   if (settle_part(difference)) return;
   const auto symbol = narrow_to_zero(graph().symbols, difference);
   if (symbol) note_range(*symbol);
+}
+
+void TorchExportReader::note_unchecked_guards() {
+  const std::vector<Symbol> traced = traced_symbols();
+  const auto is_checked = [&](const SizeGuard& guard) {
+    const Dim difference = settled(with_known(guard.difference, known_sizes_), traced);
+    const DimRange range = range_of(difference, traced);
+    switch (guard.says) {
+      case SizeGuard::Says::zero: return range.min == 0 && range.max == 0;
+      case SizeGuard::Says::at_least_0: return range.min >= 0;
+      // Torch compares products and quotients of sizes to choose strides, which change no result.
+      default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
+    }
+  };
+  size_t unchecked = 0;
+  std::string first;
+  for (const auto& [text, guard] : guards_)
+    if (!is_checked(guard) && unchecked++ == 0) first = text;
+  if (unchecked > 0)
+    out_.notes.push_back(
+        fmt::format("{} condition{} of sizes that torch found when it exported {} not checked in a run, "
+                    "such as {}: a model may branch there, and only this branch was exported",
+                    unchecked, unchecked == 1 ? "" : "s", unchecked == 1 ? "is" : "are", shorten(first, 120)));
 }
 
 void TorchExportReader::settle_sizes() {
