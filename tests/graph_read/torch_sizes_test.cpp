@@ -524,9 +524,18 @@ TEST_CASE("torch.export: a slice to the size of another input, which a guard say
   CHECK(graph->value(value_named(*graph, "x")).shape == Shape{Dim::symbol("s0_rest") + Dim::symbol("s1"), Dim(4)});
   CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s1"), Dim(4)});
 
-  // A size with a bound of its own stays a symbol.
+  // A size with a bound of its own stays a symbol. Positions in range say what the guard does.
   j["range_constraints"]["s0"]["max_val"] = 64;
-  graph = read_bytes(j.dump());
+  info = {};
+  graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(has_op(*graph, "aten.index_select.default"));
+  CHECK(info.notes.size() == 1);
+  node_of(j, 1)["target"] = "torch.ops.aten.narrow.default";
+  node_of(j, 1)["inputs"] = {argument("self", tensor("x")), argument("dim", {{"as_int", 0}}),
+                             argument("start", {{"as_int", 1}}),
+                             argument("length", {{"as_sym_int", {{"as_name", "n"}}}})};
+  graph = read_bytes(j.dump(), {}, &info);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(has_op(*graph, "aten.index_select.default"));
 }

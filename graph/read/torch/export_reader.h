@@ -158,6 +158,7 @@ class TorchExportReader {
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
+  std::vector<Dim> checked_rooms_;                         // sizes that are at least 0 where positions are in range
   std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
   KnownSizes known_sizes_;                                 // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;           // of numbers that data determines

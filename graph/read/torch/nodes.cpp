@@ -59,9 +59,14 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   QCG_TRY(outputs, read_results(node, op));
   std::vector<std::string_view> names = result_names_;
   const OpSchema* made_op = &op;
-  if (op.name == "aten.slice.Tensor" && !follows) {
+  const bool is_narrow = op.name == "aten.narrow.default";
+  if ((op.name == "aten.slice.Tensor" || is_narrow) && !follows) {
     Node slice;
     slice.op = &op, slice.args = args, slice.where = where;
+    if (is_narrow) {
+      const Dim begin = *args[2].get<Dim>(), length = *args[3].get<Dim>();
+      slice.op = find_op("aten.slice.Tensor"), slice.args = {args[0], args[1], begin, begin + length, Dim(1)};
+    }
     slice.origins = {outputs[0].name};
     QCG_TRY(positions, positions_of_slice(slice, outputs[0].shape));
     if (positions != kNoValue) made_op = find_op("aten.index_select.default"), args = {args[0], args[1], positions};

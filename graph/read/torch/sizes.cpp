@@ -440,6 +440,7 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
     return kNoValue;
   out_.notes.push_back(fmt::format("{} reads elements {} to {} of {}: that they are there is checked in each run",
                                    slice.origins.front(), begin.str(), (behind - Dim(1)).str(), shape[*axis].str()));
+  checked_rooms_.insert(checked_rooms_.end(), {begin, shape[*axis] - behind});
   return mutations_.emit("aten.arange.start", {begin, behind, DType::i64}, slice);
 }
 
@@ -477,7 +478,10 @@ void TorchExportReader::note_unchecked_guards() {
     const DimRange range = range_of(difference, traced);
     switch (guard.says) {
       case SizeGuard::Says::zero: return range.min == 0 && range.max == 0;
-      case SizeGuard::Says::at_least_0: return range.min >= 0;
+      case SizeGuard::Says::at_least_0:
+        return range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
+                 return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
+               });
       // Torch compares products and quotients of sizes to choose strides, which change no result.
       default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
     }
