@@ -540,6 +540,33 @@ TEST_CASE("torch.export: a slice to the size of another input, which a guard say
   CHECK(has_op(*graph, "aten.index_select.default"));
 }
 
+TEST_CASE("torch.export: the last elements of a cache and new ones that are all of them, as a guard says") {
+  // linear = cat(x, p_fc_bias);  relu = linear[-63:]
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias") = meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"][0] =
+        Json::parse(R"json({"as_expr": {"expr_str": "Add(Symbol('s0'), Symbol('s1'))"}})json");
+  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": null})");
+  node_of(j, 0)["target"] = "torch.ops.aten.cat.default";
+  node_of(j, 0)["inputs"] =
+      Json::array({argument("tensors", {{"as_tensors", {{{"name", "x"}}, {{"name", "p_fc_bias"}}}}})});
+  node_of(j, 1)["target"] = "torch.ops.aten.slice.Tensor";
+  node_of(j, 1)["inputs"] = {argument("self", tensor("linear")), argument("dim", {{"as_int", 0}}),
+                             argument("start", {{"as_int", -63}}), argument("end", {{"as_int", INT64_MAX}})};
+  j["guards_code"] = Json::array({"L['x'].size()[0] + L['p_fc_bias'].size()[0] <= 63"});
+  ReadInfo info;
+  const auto graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s0") + Dim::symbol("s1"), Dim(4)});
+  REQUIRE(info.notes.size() == 1);
+  CHECK(contains(info.notes[0], "reads all of s0+s1: that it is no more than 63"));
+  for (const Symbol& symbol : graph->symbols) CHECK(symbol.max > 63);
+}
+
 TEST_CASE("torch.export: what torch found of sizes and no run checks gets a note") {
   Json j = small_export();
   const auto notes = [&](const char* guard) {

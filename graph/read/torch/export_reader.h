@@ -132,6 +132,7 @@ class TorchExportReader {
   // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
   // 64 rows from p to p + q. A run checks positions. kNoValue: the slice is one that stays.
   Result<ValueId> positions_of_slice(Node& slice, Shape& declared);
+  Result<ValueId> positions_in_window(const Node& slice, const Dim& size, const Dim& window);
   bool has_declared_sizes(const Node& made, const Result<Types>& types);
   bool settle_part(const Dim& difference);  // a part that guards found is a number where the difference is 0
   void narrow(const Dim& difference);       // the range of its symbol to sizes for which it is 0, where there are any

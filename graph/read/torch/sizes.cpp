@@ -435,13 +435,26 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
     for (std::string& name : each.symbols()) symbols.insert(std::move(name));
   // x.flatten()[:4] of any sizes that torch assumes: a range from 2 on says that the elements are there.
   if (size.is_constant() && range_of(shape[*axis], traced_symbols()).min >= size.constant()) return kNoValue;
-  if (symbols.size() < 2 || has_unbacked(begin) || has_unbacked(behind) || !(behind - begin == size) ||
+  if (symbols.size() < 2 || has_unbacked(begin) || has_unbacked(behind) ||
       !slice.arg("step").get<Dim>()->is_constant(1) || fits())
     return kNoValue;
+  if (start && start->is_constant() && start->constant() < 0 && size == shape[*axis] && behind == size)
+    return positions_in_window(slice, size, Dim(0) - *start);
+  if (!(behind - begin == size)) return kNoValue;
   out_.notes.push_back(fmt::format("{} reads elements {} to {} of {}: that they are there is checked in each run",
                                    slice.origins.front(), begin.str(), (behind - Dim(1)).str(), shape[*axis].str()));
   checked_rooms_.insert(checked_rooms_.end(), {begin, shape[*axis] - behind});
   return mutations_.emit("aten.arange.start", {begin, behind, DType::i64}, slice);
+}
+
+// x[-63:] that is all of x: the first ones of 63 positions.
+Result<ValueId> TorchExportReader::positions_in_window(const Node& slice, const Dim& size, const Dim& window) {
+  out_.notes.push_back(fmt::format("{} reads all of {}: that it is no more than {} is checked in each run",
+                                   slice.origins.front(), size.str(), window.str()));
+  checked_rooms_.push_back(window - size);
+  QCG_TRY(most, mutations_.emit("aten.arange.start", {Dim(0), window, DType::i64}, slice));
+  QCG_TRY(all, mutations_.emit("aten.arange.start", {Dim(0), size, DType::i64}, slice));
+  return mutations_.emit("aten.index_select.default", {most, Dim(0), all}, slice);
 }
 
 void TorchExportReader::note_range(const Symbol& symbol) {
