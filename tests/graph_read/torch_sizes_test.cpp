@@ -668,6 +668,33 @@ TEST_CASE("torch.export: a window of 2 needs a size of 2, though a size traced a
   CHECK(larger.error().message.find("a window of 3 may be larger than the axis of s0") != std::string::npos);
 }
 
+TEST_CASE("torch.export: the largest of a product of sizes need sizes that are large enough") {
+  // linear = topk(x [s0, s1].flatten(), 100)
+  Json j = small_export();
+  meta_of(j, "x")["sizes"][1] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": null})");
+  Json flat = node_of(j, 0), topk = node_of(j, 0);
+  flat["target"] = "torch.ops.aten.reshape.default";
+  flat["inputs"] = {argument("self", tensor("x")), argument("shape", {{"as_ints", {-1}}})};
+  flat["outputs"] = Json::array({tensor("flat")});
+  meta_of(j, "flat") = meta_of(j, "x");
+  meta_of(j, "flat")["sizes"] =
+      Json::parse(R"json([{"as_expr": {"expr_str": "Mul(Symbol('s0'), Symbol('s1'))"}}])json");
+  topk["target"] = "torch.ops.aten.topk.default";
+  topk["inputs"] = {argument("self", tensor("flat")), argument("k", {{"as_int", 100}})};
+  topk["outputs"] = {tensor("linear"), tensor("positions")};
+  meta_of(j, "linear")["sizes"] = Json::parse(R"([{"as_int": 100}])");
+  meta_of(j, "relu") = meta_of(j, "positions") = meta_of(j, "linear");
+  meta_of(j, "positions")["dtype"] = 5;
+  graph_of(j)["nodes"] = {flat, topk, node_of(j, 1)};
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->symbols.size() == 2);
+  CHECK(graph->symbols[0].min * graph->symbols[1].min >= 100);
+  CHECK((graph->symbols[0].min - 1) * graph->symbols[1].min < 100);
+  CHECK(graph->symbols[0].min * (graph->symbols[1].min - 1) < 100);
+}
+
 TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its result is longer than its tensor") {
   Json j = small_export();
   const char* whole = "Mul(Integer(16), FloorDiv(Add(Symbol('s0'), Integer(15)), Integer(16)))";

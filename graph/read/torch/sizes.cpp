@@ -19,6 +19,7 @@ bool has_unbacked(const Dim& size) {
 }
 
 constexpr int64_t kMostPadded = 1 << 20;  // elements
+constexpr int64_t kMostRaised = 1 << 12;
 
 // Whether the sizes of a node are checked as those of `op` are.
 bool has_rule_of(const Node& node, Op op) { return Op(node.op).row().shape == op.row().shape; }
@@ -180,8 +181,6 @@ void TorchExportReader::narrow_to_broadcast(const Node& made) {
 
 void TorchExportReader::narrow_to_valid(const Node& made) {
   const auto valid = [&] { return infer_types(graph(), made).ok(); };
-  // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be.
-  const bool is_pad = has_rule_of(made, "aten.pad.default");
   struct Raised {
     Symbol* symbol;
     int64_t least;
@@ -191,12 +190,20 @@ void TorchExportReader::narrow_to_valid(const Node& made) {
     for (const Dim& size : graph().value(id).shape)
       for (const std::string& name : size.symbols()) {
         const auto symbol = std::ranges::find(graph().symbols, name, &Symbol::name);
-        if (symbol == graph().symbols.end() || is_unbacked(name)) continue;
-        const int64_t most = std::min(is_pad ? kMostPadded : kTracedMin, symbol->max);
-        if (symbol->min < most) all.push_back({&*symbol, std::exchange(symbol->min, most)});
+        const bool listed = std::ranges::any_of(all, [&](const Raised& other) { return other.symbol->name == name; });
+        if (symbol != graph().symbols.end() && !is_unbacked(name) && !listed) all.push_back({&*symbol, symbol->min});
       }
   });
-  const bool helps = !all.empty() && valid();
+  const auto is_valid_from = [&](int64_t size) {
+    for (const auto& [symbol, least] : all) symbol->min = std::max(least, std::min(size, symbol->max));
+    return valid();
+  };
+  // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be, and
+  // has no range for the factors of a product, as in x.flatten().topk(100).
+  const bool is_pad = has_rule_of(made, "aten.pad.default"), is_topk = has_rule_of(made, "aten.topk.default");
+  int64_t size = is_pad ? kMostPadded : kTracedMin;
+  while (is_topk && size < kMostRaised && !is_valid_from(size)) size *= 2;
+  const bool helps = !all.empty() && is_valid_from(size);
   for (auto [symbol, low] : all) {
     if (!helps) {
       symbol->min = low;
