@@ -162,9 +162,9 @@ TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
        ErrorCode::BadInput, "output_specs[0]", "changes the buffer 'b', which the graph does not have"},
       {"undefined output", [](Json& j) { graph_of(j)["outputs"][0] = tensor("ghost"); }, ErrorCode::BadInput,
        "graph.outputs[0]", "'ghost' is not defined"},
-      {"integer output",
+      {"text output",
        [](Json& j) {
-         graph_of(j)["outputs"][0] = {{"as_int", 3}};
+         graph_of(j)["outputs"][0] = {{"as_string", "3"}};
        },
        ErrorCode::Unsupported, "graph.outputs[0]", "not a tensor"},
       {"nodes is an object", [](Json& j) { graph_of(j)["nodes"] = Json::object(); }, ErrorCode::BadInput, "graph.nodes",

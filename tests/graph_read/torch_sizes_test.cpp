@@ -160,6 +160,19 @@ TEST_CASE("torch.export: integers are inputs of one i64 whose values are symbols
   CHECK(symbol->max == 30);
   CHECK(read->output_names.back() == "n");
   CHECK(size_held_by(*read, read->outputs.back()) == Dim::symbol("s7"));
+
+  for (const Json& number : {Json{{"as_int", 5}}, Json{{"as_bool", true}}, Json{{"as_float", 1.5}}}) {
+    graph["outputs"].back() = number;
+    signature["output_specs"].back() = {{"user_output", {{"arg", number}}}};
+    const auto constant = read_bytes(j.dump());
+    REQUIRE_MESSAGE(constant.ok(), constant.error().to_string());
+    const Value& output = constant->value(constant->outputs.back());
+    CHECK(output.shape.empty());
+    CHECK(output.dtype == (number.contains("as_int")    ? DType::i64
+                           : number.contains("as_bool") ? DType::boolean
+                                                        : DType::f64));
+    CHECK(constant->output_names.back() == "output_1");
+  }
 }
 
 TEST_CASE("torch.export: a size of 2 and more may be 1, as in torch; a higher bound stays") {

@@ -61,6 +61,9 @@ class TorchExportReader {
   Status read_output(const JsonCursor& output, const JsonCursor& spec_union);
   // A size becomes a tensor of one i64.
   Status read_size_output(const JsonCursor& output, const JsonCursor& value);
+  // A number becomes a tensor of one i64, f64 or bool.
+  Status read_number_output(const JsonCursor& output, const JsonCursor& value);
+  void output_of_number(const JsonCursor& output, std::string name, Arg number, DType dtype);
   // The value that a state or an input has after the run.
   Result<ValueId> next_value(std::string_view placeholder,
                              const std::map<std::string, JsonCursor, std::less<>>& declared, std::string_view name);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/ops/op_table.h"
@@ -193,6 +195,8 @@ Status TorchExportReader::read_output(const JsonCursor& output, const JsonCursor
   QCG_TRY(value, read_union(output));
   if (value.key() == "as_none") return {};
   if (value.key() == "as_sym_int") return read_size_output(output, value);
+  if (value.key() == "as_int" || value.key() == "as_float" || value.key() == "as_bool")
+    return read_number_output(output, value);
   if (value.key() != "as_tensor") {
     return value.unsupported("a graph output is not a tensor (" + quote(value.key()) + ")", "return tensors only");
   }
@@ -209,13 +213,35 @@ Status TorchExportReader::read_size_output(const JsonCursor& output, const JsonC
   QCG_TRY(size, read_sym_int_argument(value, scope_));
   QCG_TRY(name_at, value.at("as_name"));
   QCG_TRY(name, name_at.name());
-  Value number;
-  number.name = unique_name(name);
-  number.dtype = DType::i64;
-  const NodeId node = graph().add_node(find_op("aten.scalar_tensor.default"), {Arg(size), Arg(DType::i64)}, {number});
+  output_of_number(output, std::move(name), size, DType::i64);
+  return {};
+}
+
+Status TorchExportReader::read_number_output(const JsonCursor& output, const JsonCursor& value) {
+  Arg number;
+  DType dtype = DType::i64;
+  if (value.key() == "as_int") {
+    QCG_TRY(n, value.integer());
+    number = Dim(n);
+  } else if (value.key() == "as_bool") {
+    QCG_TRY(truth, value.boolean());
+    number = Dim(truth), dtype = DType::boolean;
+  } else {
+    QCG_TRY(n, value.real());
+    number = n, dtype = DType::f64;
+  }
+  output_of_number(output, unique_name(fmt::format("output_{}", graph().outputs.size())), std::move(number), dtype);
+  return {};
+}
+
+void TorchExportReader::output_of_number(const JsonCursor& output, std::string name, Arg number, DType dtype) {
+  Value value;
+  value.name = unique_name(name);
+  value.dtype = dtype;
+  const NodeId node =
+      graph().add_node(find_op("aten.scalar_tensor.default"), {std::move(number), Arg(dtype)}, {std::move(value)});
   graph().nodes[node].where = output.path();
   graph_output(graph().nodes[node].outputs[0], std::move(name));
-  return {};
 }
 
 void TorchExportReader::graph_output(ValueId id, std::string name) {
