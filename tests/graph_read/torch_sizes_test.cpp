@@ -601,6 +601,8 @@ TEST_CASE("torch.export: what torch found of sizes and no run checks gets a note
   CHECK(notes("L['x'].size()[0] < 65").empty());
   CHECK(contains(notes("(L['x'].size()[0] // 8) == 2").at(0), "lies in 16 to 23"));
   CHECK(notes("(L['x'].size()[0] % (2*L['x'].size()[0])) != 0").empty());
+  CHECK(notes("(-5) + (L['x'].size()[0] // 3) >= 2").empty());
+  CHECK(notes("3*torch.sym_max(1, L['x'].size()[0] // 2) < L['x'].size()[0]").empty());
 }
 
 TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {

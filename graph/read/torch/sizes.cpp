@@ -21,6 +21,11 @@ bool has_unbacked(const Dim& size) {
 constexpr int64_t kMostPadded = 1 << 20;  // elements
 constexpr int64_t kMostRaised = 1 << 12;
 
+// Torch compares strides, and numbers of elements with 2, to choose strides. These change no result.
+bool is_of_strides(std::string_view guard) {
+  return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
+}
+
 // Whether the sizes of a node are checked as those of `op` are.
 bool has_rule_of(const Node& node, Op op) { return Op(node.op).row().shape == op.row().shape; }
 
@@ -502,14 +507,14 @@ void TorchExportReader::note_unchecked_guards() {
         return range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
                  return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
                });
-      // Torch compares products and quotients of sizes to choose strides, which change no result.
+      // Of products and quotients: for strides, too.
       default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
     }
   };
   size_t unchecked = 0;
   std::string first;
   for (const auto& [text, guard] : guards_)
-    if (!is_checked(guard) && unchecked++ == 0) first = text;
+    if (!is_of_strides(text) && !is_checked(guard) && unchecked++ == 0) first = text;
   if (unchecked > 0)
     out_.notes.push_back(
         fmt::format("{} condition{} of sizes that torch found when it exported {} not checked in a run, "
