@@ -217,16 +217,22 @@ TEST_CASE("batched products take operands however they are stored") {
 }
 
 TEST_CASE("a symbol that no input tells is refused before anything is built") {
-  for (const char* extent : {"m*m", "m*q", "m + q"}) {
-    const std::string rows(extent);
-    const Run run =
-        run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\ngraph(%x: f32[" + rows +
-                   ", 8], %z: f32[q]) {\n  %y = aten.relu.default(self = %x) : f32[" + rows + ", 8]\n  return %y\n}\n",
-               {"compile", "--tune=off", "--json"});
+  const auto compiled = [](const std::string& rows) {
+    return run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\nsymbol r in [1, 5]\ngraph(%x: f32[" + rows +
+                      ", 8], %z: f32[q]) {\n  %y = aten.relu.default(self = %x) : f32[" + rows +
+                      ", 8]\n  return %y\n}\n",
+                  {"compile", "--tune=off", "--json"});
+  };
+  for (const char* rows : {"m*m", "m*q", "m + r"}) {
+    const Run run = compiled(rows);
     INFO(rows, run.out, run.err);
     CHECK(run.status == 1);
     CHECK(run.json()["error"]["where"] == "symbol 'm'");
   }
+  CHECK(run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\ngraph(%x: f32[2*m + q, 8], %z: f32[q]) {\n"
+               "  %y = aten.relu.default(self = %x) : f32[2*m + q, 8]\n  return %y\n}\n",
+               {"check", "--m", "1,7", "--json"})
+            .status == 0);
 }
 
 TEST_CASE("rows that no linear takes are no rows to tune at") {
