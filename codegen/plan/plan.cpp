@@ -53,8 +53,8 @@ Result<Plan> Planner::run() {
   return std::move(plan_);
 }
 
-// A program finds a symbol's value from an extent of an input that is linear in it and has no other symbol that is not
-// found before, or an input is that value.
+// An input is the value of a symbol, or an extent of an input determines it. The extent is linear in the symbol, and other
+// symbols in it are determined before.
 Status Planner::check_symbols() const {
   std::set<std::string> found;
   for (ValueId input : graph_.inputs)

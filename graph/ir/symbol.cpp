@@ -135,7 +135,7 @@ Dim Dim::floor_divide(const Dim& a, const Dim& b) {
   const Dim remainder = of(std::move(rest));
   if (remainder.is_constant()) return of(std::move(whole));
   const int64_t number = remainder.terms().contains({}) ? remainder.terms().at({}) : 0;
-  // (4 k + 5) // 8 is (k + 1) // 2: whole numbers of a common factor are rounded down first.
+  // (4 k + 5) // 8 is (k + 1) // 2: dividing by 4 and rounding down first does not change the quotient.
   int64_t common = b.constant_;
   for (const auto& [monomial, coefficient] : remainder.terms())
     if (!monomial.empty()) common = std::gcd(common, coefficient);

@@ -180,8 +180,8 @@ std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol>
   return std::nullopt;
 }
 
-// 8*floordiv(s0, 8) - 8 from -7 on is 0 at least: what it adds to a number is a multiple of 8.
-DimRange multiples_in(DimRange range, const Dim& d) {
+// 8*floordiv(s0, 8) - 8 is a multiple of 8: if it is at least -7, it is at least 0.
+DimRange narrowed_to_multiples(DimRange range, const Dim& d) {
   int64_t factor = 0, number = 0;
   for (const auto& [monomial, coefficient] : d.terms()) {
     if (monomial.empty()) number = coefficient;
@@ -274,7 +274,7 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   }
   for (const auto& narrower : {range_by_remainder(d, symbols), range_by_cases(d, symbols)})
     if (narrower) sum = {std::max(sum.min, narrower->min), std::min(sum.max, narrower->max)};
-  return multiples_in(sum, d);
+  return narrowed_to_multiples(sum, d);
 }
 
 Dim settled(const Dim& d, std::span<const Symbol> symbols) {

@@ -121,7 +121,9 @@ class TorchExportReader {
   void equate_sizes(const Node& made);
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
+  void replace_symbol(const std::string& symbol, const Dim& size);  // in all sizes that are settled from now on
   void read_guards();  // sizes of inputs that are multiples of others, or within a range
+  // Replaces symbols by what differences say that are 0, and these symbols in the differences.
   void use_equations(std::vector<Dim>& differences, const ExportedSizes& exported);
   ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
@@ -129,7 +131,7 @@ class TorchExportReader {
   // Sizes that guards say are no less than others, in a node that cuts one to the other: x[:, :y.shape[1]]. The larger
   // one becomes the sum of the smaller one and a rest. Whether a size changed.
   bool use_inequalities(const Node& made);
-  bool add_room(const Dim& room);
+  bool split_larger_size(const Dim& room);
   void note_unchecked_guards();
   std::vector<Symbol> traced_symbols();
   // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
@@ -139,7 +141,10 @@ class TorchExportReader {
   bool has_declared_sizes(const Node& made, const Result<Types>& types);
   bool settle_part(const Dim& difference);  // a part that guards found is a number where the difference is 0
   void narrow(const Dim& difference);       // the range of its symbol to sizes for which it is 0, where there are any
-  void settle_sizes();                      // with the ranges that all nodes left
+  Dim settled_size(const Dim& size) const;  // with the symbols and ranges that are known so far
+  void settle(Shape& shape);
+  void settle(Node& node);
+  void settle_sizes();  // of all values and nodes that were read
 
   // ---- complex.cpp: complex numbers, as pairs
 

@@ -20,14 +20,16 @@ namespace qcg {
 // The size of an axis of an input, by the input's name; nullopt: there is none.
 using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int64_t axis)>;
 
-// A comparison of sums, products, quotients, remainders and extremes of sizes, by what it says of a difference: left minus right
-// side of "a == b" is 0 and of "a != b" is not, b - a of "a <= b" and b - a - 1 of "a < b" are at least 0.
+// A guard compares two expressions of sizes. It says something of a difference:
+//
+//   a == b: a - b is 0      a != b: a - b is not 0      a <= b: b - a is at least 0      a < b: b - a - 1 is at least 0
 struct SizeGuard {
   enum class Says { zero, not_zero, at_least_0 };
   Says says;
   Dim difference;
 };
-// nullopt: of anything else, such as several comparisons.
+// Expressions are sums, products, quotients, remainders and extremes. nullopt: the guard is anything else, such as
+// several comparisons.
 std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of);
 
 // symbol = factor * of

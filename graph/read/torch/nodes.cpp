@@ -93,7 +93,7 @@ Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
     QCG_TRY(meta_at, find_meta(value, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
     Shape shape;
-    for (const Dim& size : meta.sizes) shape.push_back(settled(with_known(size, known_sizes_), out_.graph.symbols));
+    for (const Dim& size : meta.sizes) shape.push_back(settled_size(size));
     same = same && meta.dtype == graph().value(self->second).dtype && shape == graph().value(self->second).shape;
   }
   return mutations_.read_alias(node, same);
@@ -256,7 +256,7 @@ Status TorchExportReader::add_result(const JsonCursor& argument, std::vector<Val
   Value value;
   value.name = unique_name(name);
   value.dtype = meta.dtype;
-  for (const Dim& size : meta.sizes) value.shape.push_back(settled(with_known(size, known_sizes_), out_.graph.symbols));
+  for (const Dim& size : meta.sizes) value.shape.push_back(settled_size(size));
   results.push_back(std::move(value));
   result_names_.push_back(key);
   return {};

@@ -19,11 +19,21 @@ bool has_unbacked(const Dim& size) {
 }
 
 constexpr int64_t kMostPadded = 1 << 20;  // elements
-constexpr int64_t kMostRaised = 1 << 12;
+constexpr int64_t kMostRaised = 1 << 12;  // of each factor of a product
 
-// Torch compares strides, and numbers of elements with 2, to choose strides. These change no result.
+// Torch compares strides with each other, and numbers of elements with 2, to choose strides, which change no result.
 bool is_of_strides(std::string_view guard) {
   return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
+}
+
+// What a size was when torch exported.
+std::optional<int64_t> hint_of(const JsonCursor& size) {
+  const auto expr = size.find("as_expr");
+  const auto hint = expr ? expr->find("hint") : std::nullopt;
+  const auto written = hint && hint->is(JsonKind::object) ? hint->find("as_int") : std::nullopt;
+  if (!written) return std::nullopt;
+  const auto number = written->integer();
+  return number.ok() ? std::optional(*number) : std::nullopt;
 }
 
 // Whether the sizes of a node are checked as those of `op` are.
@@ -50,7 +60,7 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
     if (described == sizes_.end())
       return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
     QCG_TRY(written, read_sym_int(described->second));
-    const Dim size = settled(with_known(written, known_sizes_), out_.graph.symbols);
+    const Dim size = settled_size(written);
     const auto is_of_data = [&](const std::string& symbol) { return data_symbols_.contains(symbol); };
     if (target == "torch.ops.aten.sym_storage_offset.default" || std::ranges::any_of(size.symbols(), is_of_data)) {
       scope_.of_data.insert(name);
@@ -127,7 +137,7 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   const Shape& shape = out_.graph.value(tensor).shape;
   int64_t rank = static_cast<int64_t>(shape.size());
   if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
-  const Dim actual = settled(with_known(shape[*axis < 0 ? *axis + rank : *axis], known_sizes_), out_.graph.symbols);
+  const Dim actual = settled_size(shape[*axis < 0 ? *axis + rank : *axis]);
   if (actual == size) return {};
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
 }
@@ -203,8 +213,8 @@ void TorchExportReader::narrow_to_valid(const Node& made) {
     for (const auto& [symbol, least] : all) symbol->min = std::max(least, std::min(size, symbol->max));
     return valid();
   };
-  // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be, and
-  // has no range for the factors of a product, as in x.flatten().topk(100).
+  // Ranges that begin at 2 were read as if they began at 1. torch does not say how long what is reflected must be.
+  // x.flatten().topk(100) needs a product of sizes of at least 100, which the ranges of the factors do not say.
   const bool is_pad = has_rule_of(made, "aten.pad.default"), is_topk = has_rule_of(made, "aten.topk.default");
   int64_t size = is_pad ? kMostPadded : kTracedMin;
   while (is_topk && size < kMostRaised && !is_valid_from(size)) size *= 2;
@@ -251,6 +261,11 @@ void TorchExportReader::equate(const Dim& x, const Dim& y) {
   for (const SizeMultiple& m : find_multiples({a - b})) make_multiple(m, kReason);
 }
 
+void TorchExportReader::replace_symbol(const std::string& symbol, const Dim& size) {
+  for (auto& [name, known] : known_sizes_) known = with_known(known, {{symbol, size}});
+  known_sizes_.emplace(symbol, size);
+}
+
 void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view reason) {
   const auto symbol = std::ranges::find(graph().symbols, m.symbol, &Symbol::name),
              of = std::ranges::find(graph().symbols, m.of, &Symbol::name);
@@ -262,8 +277,7 @@ void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view re
   if (min > max) return;
   of->min = min, of->max = max;
   const Dim size = Dim(m.factor) * Dim::symbol(m.of);
-  for (auto& [name, known] : known_sizes_) known = with_known(known, {{m.symbol, size}});
-  known_sizes_.emplace(m.symbol, size);
+  replace_symbol(m.symbol, size);
   out_.notes.push_back(fmt::format("the size {} must be {}: {}", m.symbol, size.str(), reason));
 }
 
@@ -323,27 +337,20 @@ ExportedSizes TorchExportReader::exported_sizes() {
     const Value& value = graph().value(input);
     const auto meta = find_meta(root_, value.name);
     const auto sizes = meta.ok() ? meta->find("sizes") : std::nullopt;
-    int64_t axis = 0;
-    for (const Dim& size : value.shape) {
-      ExportedSize one{axis++, std::nullopt};
-      if (!is_one_symbol(size)) continue;
-      if (sizes && sizes->is(JsonKind::array) && static_cast<size_t>(axis) <= sizes->size()) {
-        auto cursor = sizes->begin();
-        for (int64_t i = 1; i < axis; ++i) ++cursor;
-        const auto expr = (*cursor).find("as_expr");
-        const auto hint = expr ? expr->find("hint") : std::nullopt;
-        const auto number = hint && hint->is(JsonKind::object) ? hint->find("as_int") : std::nullopt;
-        if (const auto n = number ? number->integer() : Result<int64_t>(Error()); n.ok()) one.hint = *n;
-      }
-      out.emplace(size.symbols()[0], one);
-    }
+    std::vector<std::optional<int64_t>> hints;
+    if (sizes && sizes->is(JsonKind::array))
+      for (JsonCursor size : *sizes) hints.push_back(hint_of(size));
+    hints.resize(value.shape.size());
+    for (size_t axis = 0; axis < value.shape.size(); ++axis)
+      if (is_one_symbol(value.shape[axis]))
+        out.emplace(value.shape[axis].symbols()[0], ExportedSize{static_cast<int64_t>(axis), hints[axis]});
   }
   return out;
 }
 
 void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
   for (const Dim& difference : differences) {
-    const auto range = find_range(with_known(difference, known_sizes_));
+    const auto range = find_range(difference);
     if (!range) continue;
     const auto symbol = std::ranges::find(graph().symbols, range->name, &Symbol::name);
     if (symbol == graph().symbols.end()) continue;
@@ -379,7 +386,7 @@ bool TorchExportReader::use_inequalities(const Node& made) {
     const Dim room = with_known(guard.difference, known_sizes_);
     const std::vector<std::string> symbols = room.symbols();
     if (!std::ranges::all_of(symbols, [&](const std::string& name) { return used.contains(name); })) continue;
-    changed = add_room(room) || changed;
+    changed = split_larger_size(room) || changed;
   }
   if (changed) settle_sizes();
   return changed;
@@ -392,8 +399,8 @@ std::vector<Symbol> TorchExportReader::traced_symbols() {
   return traced;
 }
 
-// Of room = b - a, where b is one symbol and a none but others: b = a + b_rest.
-bool TorchExportReader::add_room(const Dim& room) {
+// Where room = b - a, b is one symbol and a is a sum of others: replaces b by a + b_rest.
+bool TorchExportReader::split_larger_size(const Dim& room) {
   if (!room.valid() || room.has_calls() || has_unbacked(room) || range_of(room, graph().symbols).min >= 0) return false;
   const Symbol* larger = nullptr;
   for (const auto& [monomial, coefficient] : room.terms()) {
@@ -413,16 +420,13 @@ bool TorchExportReader::add_room(const Dim& room) {
   const std::string rest = name + "_rest";
   if (std::ranges::find(graph().symbols, rest, &Symbol::name) != graph().symbols.end()) return false;
   graph().symbols.push_back({rest});
-  const Dim size = others + Dim::symbol(rest);
-  for (auto& [known, is] : known_sizes_) is = with_known(is, {{name, size}});
-  known_sizes_.emplace(name, size);
+  replace_symbol(name, others + Dim::symbol(rest));
   out_.notes.push_back(
       fmt::format("the size {} is at least {}: torch checked that when it exported", name, others.str()));
   return true;
 }
 
 Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declared) {
-  const auto settle = [&](Dim& size) { size = settled(with_known(size, known_sizes_), graph().symbols); };
   const auto fits = [&] {
     const auto types = infer_types(graph(), slice);
     return types.ok() && (*types)[0].shape == declared;
@@ -432,9 +436,8 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
   const auto axis = a.axis("dim", shape.size());
   if (!axis.ok() || declared.size() != shape.size() || fits()) return kNoValue;
   if (use_inequalities(slice)) {
-    for (Arg& arg : slice.args)
-      if (auto* size = std::get_if<Dim>(&arg.v)) settle(*size);
-    std::ranges::for_each(declared, settle);
+    settle(slice);
+    settle(declared);
   }
   const Dim *start = slice.arg("start").get<Dim>(), *end = slice.arg("end").get<Dim>();
   const auto place = [&](const Dim& given) {
@@ -459,7 +462,8 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
   return mutations_.emit("aten.arange.start", {begin, behind, DType::i64}, slice);
 }
 
-// x[-63:] that is all of x: the first ones of 63 positions.
+// x[-63:], where x has at most 63 elements, is all of x. The positions 0 to size - 1 are read out of 63 positions, so that
+// a run refuses a larger x.
 Result<ValueId> TorchExportReader::positions_in_window(const Node& slice, const Dim& size, const Dim& window) {
   out_.notes.push_back(fmt::format("{} reads all of {}: that it is no more than {} is checked in each run",
                                    slice.origins.front(), size.str(), window.str()));
@@ -483,8 +487,7 @@ bool TorchExportReader::settle_part(const Dim& difference) {
   if (factor == terms.end() || rest == terms.end() || terms.size() != 2) return false;
   const auto number = Dim(rest->second).divide_exactly(Dim(-factor->second));
   if (!number || !number->is_constant() || number->constant() < 1) return false;
-  for (auto& [name, known] : known_sizes_) known = with_known(known, {{symbols[0], *number}});
-  known_sizes_.emplace(symbols[0], *number);
+  replace_symbol(symbols[0], *number);
   out_.notes.push_back(fmt::format("{} must be {}: for others torch traced another graph", symbols[0], number->str()));
   return true;
 }
@@ -507,7 +510,7 @@ void TorchExportReader::note_unchecked_guards() {
         return range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
                  return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
                });
-      // Of products and quotients: for strides, too.
+      // Torch compares products and quotients to choose strides, too.
       default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
     }
   };
@@ -522,15 +525,25 @@ void TorchExportReader::note_unchecked_guards() {
                     unchecked, unchecked == 1 ? "" : "s", unchecked == 1 ? "is" : "are", shorten(first, 120)));
 }
 
+Dim TorchExportReader::settled_size(const Dim& size) const {
+  return settled(with_known(size, known_sizes_), out_.graph.symbols);
+}
+
+void TorchExportReader::settle(Shape& shape) {
+  for (Dim& size : shape) size = settled_size(size);
+}
+
+void TorchExportReader::settle(Node& node) {
+  for (Arg& arg : node.args) {
+    if (auto* size = std::get_if<Dim>(&arg.v)) *size = settled_size(*size);
+    if (auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) settle(*sizes);
+  }
+}
+
 void TorchExportReader::settle_sizes() {
-  const auto settle = [&](Dim& size) { size = settled(with_known(size, known_sizes_), graph().symbols); };
-  for (Value& value : graph().values) std::ranges::for_each(value.shape, settle);
-  for (Node& node : graph().nodes)
-    for (Arg& arg : node.args) {
-      if (auto* size = std::get_if<Dim>(&arg.v)) settle(*size);
-      if (auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, settle);
-    }
-  for (auto& [name, size] : scope_.sym_ints) settle(size);
+  for (Value& value : graph().values) settle(value.shape);
+  for (Node& node : graph().nodes) settle(node);
+  for (auto& [name, size] : scope_.sym_ints) size = settled_size(size);
 }
 
 }  // namespace qcg
