@@ -348,3 +348,43 @@ TEST_CASE("torch.export: strings of a file stay data") {
     CHECK(print_graph(*again) == print_graph(*graph));
   }
 }
+
+TEST_CASE("torch.export: last states of an LSTM that torch 2.8 to 2.11 describe with an axis too many") {
+  const auto meta = [](std::vector<int> sizes) {
+    Json list = Json::array(), strides = Json::array();
+    for (int size : sizes) list.push_back({{"as_int", size}}), strides.push_back({{"as_int", 1}});
+    return Json{{"dtype", 7}, {"sizes", list}, {"strides", strides}, {"layout", 7}};
+  };
+  Json j = small_export();
+  meta_of(j, "p_fc_weight") = meta({12, 4});
+  meta_of(j, "p_fc_weight")["strides"][0] = {{"as_int", 4}};
+  meta_of(j, "p_fc_bias") = meta({12, 3});
+  meta_of(j, "p_fc_bias")["strides"][0] = {{"as_int", 3}};
+  meta_of(j, "x") = meta({5, 2, 4});
+  meta_of(j, "zeros") = meta({1, 2, 3});
+  meta_of(j, "relu") = meta({5, 2, 3});
+  const auto states = [&](std::vector<int> sizes) { meta_of(j, "h") = meta_of(j, "c") = meta(sizes); };
+  node_of(j, 0) = {{"target", "torch.ops.aten.zeros.default"},
+                   {"name", "zeros"},
+                   {"inputs", Json::array({argument("size", {{"as_ints", {1, 2, 3}}})})},
+                   {"outputs", Json::array({tensor("zeros")})},
+                   {"metadata", Json::object()}};
+  const Json zeros = {{"name", "zeros"}};
+  node_of(j, 1)["target"] = "torch.ops.aten.lstm.input";
+  node_of(j, 1)["inputs"] = {argument("input", tensor("x")),
+                             argument("hx", {{"as_tensors", {zeros, zeros}}}),
+                             argument("params", {{"as_tensors", {{{"name", "p_fc_weight"}}, {{"name", "p_fc_bias"}}}}}),
+                             argument("has_biases", {{"as_bool", false}}),
+                             argument("num_layers", {{"as_int", 1}}),
+                             argument("dropout", {{"as_float", 0.0}}),
+                             argument("train", {{"as_bool", false}}),
+                             argument("bidirectional", {{"as_bool", false}}),
+                             argument("batch_first", {{"as_bool", false}})};
+  node_of(j, 1)["outputs"] = {tensor("relu"), tensor("h"), tensor("c")};
+  states({1, 1, 2, 3});
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(to_string(graph->value(value_named(*graph, "h")).shape) == "[1, 2, 3]");
+  states({1, 2, 4});  // another error is none of torch's
+  CHECK(error_of(j).code == ErrorCode::BadInput);
+}

@@ -59,9 +59,13 @@ Result<ValueId> read_optional_tensor(const JsonCursor& object, const TorchScope&
   return value.bad("expected as_tensor or as_none", "export the graph again");
 }
 
+bool takes_tensor(ArgKind kind) {
+  return kind == ArgKind::tensor || kind == ArgKind::optional_tensor || kind == ArgKind::tensor_or_scalar;
+}
+
 // One reader per alternative; nullopt when the alternative does not fit the kind.
 std::optional<Result<Arg>> read_tensors(const JsonCursor& value, ArgKind kind, const TorchScope& scope) {
-  bool one = kind == ArgKind::tensor || kind == ArgKind::optional_tensor || kind == ArgKind::tensor_or_scalar;
+  bool one = takes_tensor(kind);
   bool many = kind == ArgKind::tensors || kind == ArgKind::optional_tensors;
   if (one && value.key() == "as_tensor") return read_tensor_name(value, scope);
   if (kind == ArgKind::optional_tensor && value.key() == "as_optional_tensor")
@@ -88,9 +92,9 @@ Result<Arg> read_sym_float_argument(const JsonCursor& argument, const TorchScope
   if (scope.of_data.contains(name)) return depends_on_data(value, name);
   if (auto it = scope.sym_floats.find(name); it != scope.sym_floats.end()) return Arg(it->second);
   return value.unsupported(
-      "the argument is a fraction or a power of a size that is known only at run time",
-      "export with that axis static, compute with tensors (x.sum() / x.shape[0], not x.sum() * (1 / x.shape[0])), or "
-      "make the number an input");
+      "the argument is a fraction or a power of a size that is known only at run time, which this operator takes as a "
+      "constant alone",
+      "export with that axis static, or multiply a tensor by the number before or after the operator");
 }
 
 std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, const TorchScope& scope) {
@@ -154,8 +158,23 @@ Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& 
                    "nodes must come after what they read, without cycles; export the graph again");
 }
 
+ValueId find_number(const JsonCursor& argument, const TorchScope& scope) {
+  if (scope.numbers.empty()) return kNoValue;
+  const auto value = read_union(argument);
+  if (!value.ok() || (value->key() != "as_sym_float" && value->key() != "as_sym_int")) return kNoValue;
+  const auto named = read_union(*value);
+  if (!named.ok() || named->key() != "as_name") return kNoValue;
+  const auto name = named->string();
+  const auto it = name.ok() ? scope.numbers.find(*name) : scope.numbers.end();
+  return it == scope.numbers.end() ? kNoValue : it->second;
+}
+
 Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, const TorchScope& scope) {
   QCG_TRY(value, read_union(argument));
+  if (takes_tensor(spec.kind)) {
+    const ValueId number = find_number(argument, scope);
+    if (number != kNoValue) return Arg(number);
+  }
   if (spec.kind == ArgKind::ignored) return Arg();
   if (value.key() == "as_none" && may_be_none(spec.kind)) return Arg();
   if (auto arg = read_tensors(value, spec.kind, scope)) return std::move(*arg);

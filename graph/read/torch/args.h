@@ -21,6 +21,7 @@ struct TorchScope {
   std::unordered_map<std::string_view, Dim> sym_ints;
   std::unordered_map<std::string_view, double> sym_floats;  // those that do not depend on sizes
   std::unordered_set<std::string_view> of_data;             // numbers that are read out of tensors
+  std::unordered_map<std::string_view, ValueId> numbers;    // those that are known only at run time, as tensors
 };
 
 // The only member of a union object; its key() says which alternative it is.
@@ -28,6 +29,8 @@ Result<JsonCursor> read_union(const JsonCursor& object);
 
 Result<ValueId> read_tensor_name(const JsonCursor& tensor_argument, const TorchScope& scope);  // {"name": "x"}
 Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& scope);  // {"as_name"|"as_int": ...}
+// The tensor that holds the number of an argument; kNoValue: the argument is no number of scope.numbers.
+ValueId find_number(const JsonCursor& argument, const TorchScope& scope);
 Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, const TorchScope& scope);
 
 }  // namespace qcg

@@ -102,10 +102,9 @@ class TorchExportReader {
   // The value of such a node is the expression that sym_int_values holds. A comparison (as_sym_bool) only feeds
   // size checks.
   Status read_symbolic(const JsonCursor& node);
-  // A fraction that does not depend on sizes is kept. Another one may only feed what computes sizes.
-  Status read_sym_float(const JsonCursor& value);
+  Status read_sym_float(const JsonCursor& node, const JsonCursor& value);  // a constant, or a number of numbers.cpp
   // A number read out of a tensor that holds a size is that size, and one read out of an input of one integer is a
-  // symbol whose value that input is. Another one depends on data: it may only feed assertions, which are left out.
+  // symbol whose value that input is. Another one depends on data: it is no size, and assertions about it are left out.
   Status read_item(const JsonCursor& node, const JsonCursor& value);
   // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
   Status check_as_strided(const JsonCursor& node) const;  // Unsupported unless its result is its tensor
@@ -114,6 +113,7 @@ class TorchExportReader {
   // slice by numbers read out of tensors: the rule says what it is. Guards of torch may have left one number of a size,
   // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
   void find_sizes(const Node& made);
+  void correct_states(const Node& made);       // torch 2.8 to 2.11 describe states of an LSTM with one axis too many
   void narrow_to_broadcast(const Node& made);  // operands have a size of 1 or that of the result
   void narrow_to_valid(const Node& made);      // its shape rule refuses it: sizes that are too small, if that is why
   // Torch keeps symbols of two inputs apart whose sizes it compares only when it runs: rows of key and value, batches of
@@ -146,6 +146,17 @@ class TorchExportReader {
   void settle(Node& node);
   void settle_sizes();  // of all values and nodes that were read
 
+  // ---- numbers.cpp: numbers that are known only at run time, as tensors without axes
+
+  // In scope_.numbers, where number_of knows it. dtype: f64 or i64.
+  Status define_number(const JsonCursor& node, std::string_view name, DType dtype);
+  Result<ValueId> number_of(const JsonCursor& node);      // kNoValue: the node makes another one
+  Result<ValueId> item_of(const JsonCursor& node) const;  // the tensor that a number is read out of
+  // The operator that takes tensors, where the node gives `op` such a number and `op` takes constants; else nullptr.
+  const OpSchema* op_of_numbers(const JsonCursor& node, const OpSchema& op) const;
+  Result<bool> read_filled(const JsonCursor& node, const OpSchema& op, const std::string& where);
+  Status convert_numbers(const OpSchema& op, std::vector<Arg>& args, const std::string& where);
+
   // ---- complex.cpp: complex numbers, as pairs
 
   Result<bool> takes_complex(const JsonCursor& node) const;
@@ -171,6 +182,7 @@ class TorchExportReader {
   std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
   KnownSizes known_sizes_;                                 // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;           // of numbers that data determines
+  std::unordered_set<ValueId> numbers_;                    // tensors that stand for numbers
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -53,9 +53,14 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     if (has_complex_operand || (is_torch_cast(written) && gives_complex(node)))
       return read_complex(node, &written, std::move(where));
   }
+  QCG_TRY(is_filled, read_filled(node, written, where));
+  if (is_filled) return {};
   const OpSchema* reversed = reversed_op(node, written);
-  const OpSchema& op = reversed ? *reversed : written;
+  const OpSchema& ordered = reversed ? *reversed : written;
+  const OpSchema* of_numbers = op_of_numbers(node, ordered);
+  const OpSchema& op = of_numbers ? *of_numbers : ordered;
   QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
+  QCG_CHECK(convert_numbers(op, args, where));
   QCG_TRY(outputs, read_results(node, op));
   std::vector<std::string_view> names = result_names_;
   const OpSchema* made_op = &op;
@@ -72,6 +77,7 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     if (positions != kNoValue) made_op = find_op("aten.index_select.default"), args = {args[0], args[1], positions};
   }
   NodeId id = graph().add_node(made_op, std::move(args), std::move(outputs));
+  correct_states(graph().nodes[id]);
   find_sizes(graph().nodes[id]);
   QCG_CHECK(describe(node, id, std::move(where), names));
   const std::vector<ValueId> made = graph().nodes[id].outputs;
@@ -99,10 +105,13 @@ Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
   return mutations_.read_alias(node, same);
 }
 
-Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& op, std::string where) {
+Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& written, std::string where) {
+  const OpSchema* of_numbers = op_of_numbers(node, written);
+  const OpSchema& op = of_numbers ? *of_numbers : written;
   QCG_TRY(target_at, node.at("target"));
   QCG_TRY(target, target_at.string());
   QCG_TRY(args, read_arguments(node, op, false));
+  QCG_CHECK(convert_numbers(op, args, where));
   Node made;
   made.op = &op;
   made.where = where;

@@ -20,7 +20,8 @@ constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.defau
 constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast",
                            kGradMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
 constexpr std::string_view kEncoderLayer = "torch.ops.aten._transformer_encoder_layer_fwd.default";
-constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
+constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch._sym_sqrt",
+                                                  "torch.ops.aten.sym_"};
 
 // Other names that torch exports for ops of the same arguments.
 struct Synonym {
@@ -234,7 +235,7 @@ const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
     if (!input.is(JsonKind::object) || text_or_empty(input, "name") != "self") continue;
     auto argument = input.find("arg");
     if (!argument || !argument->is(JsonKind::object)) return nullptr;
-    for (const char* number : {"as_int", "as_float", "as_sym_int"})
+    for (const char* number : {"as_int", "as_float", "as_sym_int", "as_sym_float"})
       if (argument->find(number)) return find_op(name);
     return nullptr;
   }

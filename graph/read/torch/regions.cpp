@@ -52,6 +52,9 @@ Result<TorchScope> TorchExportReader::scope_of_region(const JsonCursor& node, co
       QCG_TRY(id, read_tensor_name(value, scope_));
       QCG_TRY(key, inner_value.string_at("name"));
       inner.tensors.emplace(key, id);
+    } else if (const ValueId number = find_number(argument, scope_); number != kNoValue) {
+      QCG_TRY(key, inner_value.string_at("as_name"));
+      inner.numbers.emplace(key, number);
     } else if (value.key() == "as_sym_int") {
       QCG_TRY(size, read_sym_int_argument(value, scope_));
       QCG_TRY(key, inner_value.string_at("as_name"));

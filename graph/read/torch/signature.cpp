@@ -194,6 +194,12 @@ Status TorchExportReader::read_output(const JsonCursor& output, const JsonCursor
   }
   QCG_TRY(value, read_union(output));
   if (value.key() == "as_none") return {};
+  if (const ValueId number = find_number(output, scope_); number != kNoValue) {
+    QCG_TRY(name_at, value.at("as_name"));
+    QCG_TRY(name, name_at.name());
+    graph_output(number, std::move(name));
+    return {};
+  }
   if (value.key() == "as_sym_int") return read_size_output(output, value);
   if (value.key() == "as_int" || value.key() == "as_float" || value.key() == "as_bool")
     return read_number_output(output, value);

@@ -49,7 +49,7 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
     if (target == kItem || target == kScalarOf) {
       QCG_CHECK(read_item(node, value));
     } else if (value.key() == "as_sym_float") {
-      QCG_CHECK(read_sym_float(value));
+      QCG_CHECK(read_sym_float(node, value));
     }
     if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
     if (value.key() != "as_sym_int")
@@ -64,6 +64,7 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
     const auto is_of_data = [&](const std::string& symbol) { return data_symbols_.contains(symbol); };
     if (target == "torch.ops.aten.sym_storage_offset.default" || std::ranges::any_of(size.symbols(), is_of_data)) {
       scope_.of_data.insert(name);
+      QCG_CHECK(define_number(node, name, DType::i64));
       continue;
     }
     QCG_CHECK(check_sym_size(node, size));
@@ -73,15 +74,18 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
   return {};
 }
 
-Status TorchExportReader::read_sym_float(const JsonCursor& value) {
+Status TorchExportReader::read_sym_float(const JsonCursor& node, const JsonCursor& value) {
   QCG_TRY(name_at, value.at("as_name"));
   QCG_TRY(name, name_at.string());
   const auto described = reals_.find(name);
-  const auto expr = described == reals_.end() ? std::nullopt : described->second.find("as_expr");
-  if (!expr) return {};
-  QCG_TRY(text, expr->string_at("expr_str"));
-  if (const auto number = parse_real_expr(text); number.ok() && *number) scope_.sym_floats.emplace(name, **number);
-  return {};
+  if (const auto expr = described == reals_.end() ? std::nullopt : described->second.find("as_expr")) {
+    QCG_TRY(text, expr->string_at("expr_str"));
+    if (const auto number = parse_real_expr(text); number.ok() && *number) {
+      scope_.sym_floats.emplace(name, **number);
+      return {};
+    }
+  }
+  return define_number(node, name, DType::f64);
 }
 
 Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& value) {
@@ -89,11 +93,7 @@ Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& va
   if (value.key() == "as_sym_int") {
     QCG_TRY(name_at, value.at("as_name"));
     QCG_TRY(described, name_at.string());
-    QCG_TRY(inputs, node.array_at("inputs"));
-    if (inputs.size() != 1) return inputs.bad("a number is read out of one tensor", kExportGraphAgain);
-    QCG_TRY(argument, (*inputs.begin()).at("arg"));
-    QCG_TRY(tensor, read_union(argument));
-    QCG_TRY(id, read_tensor_name(tensor, scope_));
+    QCG_TRY(id, item_of(node));
     const auto meta = sizes_.find(described);
     if (meta == sizes_.end())
       return name_at.bad("sym_int_values does not describe " + quote(described), kExportGraphAgain);
@@ -111,8 +111,9 @@ Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& va
     QCG_TRY(real_at, value.at("as_name"));
     QCG_TRY(real, real_at.string());
     scope_.of_data.insert(real);
+    QCG_CHECK(define_number(node, real, DType::f64));
   }
-  out_.notes.push_back("the assertion that reads " + quote(name) + " is left out: it depends on the data");
+  out_.notes.push_back("assertions about " + quote(name) + " are left out: they depend on the data");
   return {};
 }
 
@@ -140,6 +141,14 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   const Dim actual = settled_size(shape[*axis < 0 ? *axis + rank : *axis]);
   if (actual == size) return {};
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
+}
+
+void TorchExportReader::correct_states(const Node& made) {
+  if (!(Op(made.op) == Op("aten.lstm.input")) || !check_arguments(graph(), made).ok()) return;
+  const auto types = infer_types(graph(), made);
+  for (size_t i = 1; types.ok() && i < std::min(made.outputs.size(), types->size()); ++i)
+    if (Shape& declared = graph().value(made.outputs[i]).shape; declared.size() == (*types)[i].shape.size() + 1)
+      declared = (*types)[i].shape;
 }
 
 void TorchExportReader::find_sizes(const Node& made) {
