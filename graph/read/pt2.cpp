@@ -13,19 +13,27 @@ namespace {
 constexpr size_t kMaxJsonBytes = JsonLimits{}.text_bytes;
 constexpr size_t kMaxZeros = size_t{16} << 30;
 constexpr const char* kReexport = "export the model again with torch 2.9 or later: torch.export.save(program, path)";
+constexpr const char* kWeightsBeside =
+    "export the model again with torch 2.9 or later: torch.export.save(program, path); or save its weights beside it, "
+    "safetensors.torch.save_file({**program.state_dict, **program.constants}, 'w.safetensors'), and give --weights";
+constexpr std::string_view kOldModel = "serialized_exported_program.json";  // up to torch 2.6
 
 class Pt2Reader {
  public:
   Pt2Reader(ZipArchive zip, std::string name) : zip_(std::move(zip)), name_(std::move(name)) {}
 
   Result<TorchExport> read(MissingWeights missing) {
+    if (missing == MissingWeights::allow) {
+      for (const ZipEntry& entry : zip_.entries())
+        if (entry.name.ends_with(kOldModel)) return read_model(entry);
+    }
     QCG_CHECK(find_root());
     QCG_CHECK(check_byte_order());
     QCG_TRY(model, find_model());
-    QCG_TRY(exported, read_model(model));
+    QCG_TRY(exported, read_model(*zip_.find(root_ + "models/" + model + ".json")));
     Graph& graph = exported.graph;
     unbound_.insert(exported.weights.begin(), exported.weights.end());
-    QCG_CHECK(refuse_old_layout(model));
+    if (missing == MissingWeights::refuse) QCG_CHECK(refuse_old_layout(model));
     for (const char* kind : {"weights", "constants"}) QCG_CHECK(bind_payloads(graph, kind, model));
     if (missing == MissingWeights::refuse && !unbound_.empty()) return missing_weights(graph);
     return exported;
@@ -43,8 +51,8 @@ class Pt2Reader {
       return {};
     }
     for (const ZipEntry& entry : zip_.entries()) {
-      if (entry.name.ends_with("serialized_exported_program.json"))
-        return bad("", "the archive was written by torch 2.6 or older", kReexport);
+      if (entry.name.ends_with(kOldModel))
+        return bad("", "the archive was written by torch 2.6 or older, its weights are pickled", kWeightsBeside);
       if (entry.name.ends_with("/data.pkl"))
         return bad("", "this is a torch.save or TorchScript file, not an exported program", kReexport);
     }
@@ -78,11 +86,11 @@ class Pt2Reader {
     return std::string("model");
   }
 
-  Result<TorchExport> read_model(const std::string& model) {
-    QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
+  Result<TorchExport> read_model(const ZipEntry& entry) {
+    QCG_TRY(text, zip_.checked_storage(entry, kMaxJsonBytes));
     auto parsed = JsonDocument::parse(view(*text), "");
     if (!parsed.ok())
-      parsed.error().where = name_ + ":" + quote("models/" + model + ".json") + ": " + parsed.error().where;
+      parsed.error().where = name_ + ":" + quote(entry.name.substr(root_.size())) + ": " + parsed.error().where;
     QCG_TRY(document, std::move(parsed));
     return read_torch_export(document);
   }
@@ -90,7 +98,7 @@ class Pt2Reader {
   Status refuse_old_layout(const std::string& model) const {
     for (const char* kind : {"weights", "constants"}) {
       if (zip_.find(root_ + "data/" + kind + "/" + model + ".pt")) {
-        return bad("", "the archive was written by torch 2.6 to 2.8, its weights are pickled", kReexport);
+        return bad("", "the archive was written by torch 2.7 or 2.8, its weights are pickled", kWeightsBeside);
       }
     }
     return {};

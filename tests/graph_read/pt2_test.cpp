@@ -136,7 +136,7 @@ TEST_CASE("pt2: hostile archives are refused by place and reason") {
        },
        ErrorCode::BadInput, "twice"},
       {"torch 2.8", [](SmallPt2& p) { p.zip.add("graph/data/weights/model.pt", "x"); }, ErrorCode::BadInput,
-       "torch 2.6 to 2.8"},
+       "torch 2.7 or 2.8"},
       {"damaged model", [](SmallPt2& p) { p.model["graph_module"]["graph"]["nodes"][0]["target"] = 1; },
        ErrorCode::BadInput, "nodes[0].target"},
       {"encrypted", [](SmallPt2& p) { p.zip.flags |= 1; }, ErrorCode::BadInput, "encrypted"},
@@ -158,7 +158,29 @@ TEST_CASE("pt2: the remedy for pickled weights names unwrap_tensor_subclass, for
   CHECK(contains(error_of(p.pack()).help, "unwrap_tensor_subclass"));
   SmallPt2 old;
   old.zip.add("graph/data/weights/model.pt", "x");
-  CHECK(contains(error_of(old.pack()).help, "torch.export.save"));
+  const Error refused = error_of(old.pack());
+  CHECK(contains(refused.help, "torch.export.save"));
+  CHECK(contains(refused.help, "--weights"));
+}
+
+TEST_CASE("pt2: of old archives the graph alone is read where weights are given beside it") {
+  SmallPt2 p;
+  p.zip.add("graph/data/weights/model.pt", "a pickle");
+  const std::string old = p.pack();
+  CHECK_FALSE(read_pt2(old, nullptr, "old").ok());
+  const auto graph = read_pt2(old, nullptr, "old", MissingWeights::allow);
+  CHECK_MESSAGE(graph.ok(), graph.error().to_string());
+
+  ZipBuilder older;  // torch 2.6
+  older.add("serialized_exported_program.json", small_export().dump());
+  older.add("serialized_state_dict.pt", "a pickle");
+  const std::string bytes = older.finish();
+  const auto refused = read_pt2(bytes, nullptr, "older");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(contains(refused.error().message, "torch 2.6 or older"));
+  const auto exported = read_pt2(bytes, nullptr, "older", MissingWeights::allow);
+  REQUIRE_MESSAGE(exported.ok(), exported.error().to_string());
+  CHECK(exported->weights.size() == 2);
 }
 
 TEST_CASE("pt2: every truncation and every flipped byte of the directory is refused or harmless") {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "graph/read/files/json.h"
 
@@ -114,6 +115,7 @@ class JsonParser {
       case 't': return parse_word("true", JsonKind::boolean, 1);
       case 'f': return parse_word("false", JsonKind::boolean, 0);
       case 'n': return parse_word("null", JsonKind::null, 0);
+      case 'N': return parse_not_finite("NaN", std::numeric_limits<double>::quiet_NaN());
       default: return parse_number();
     }
   }
@@ -178,9 +180,20 @@ class JsonParser {
     return add(v);
   }
 
+  // Python's json and torch up to 2.7 write numbers that JSON does not have.
+  bool parse_not_finite(std::string_view word, double value) {
+    if (!parse_word(word, JsonKind::real, 0)) return false;
+    document_.values_.back().real = value;
+    return true;
+  }
+
   bool parse_number() {
     const char* start = p_;
     if (peek() == '-') ++p_;
+    if (peek() == 'I') {
+      const double sign = p_ == start ? 1 : -1;
+      return parse_not_finite("Infinity", sign * std::numeric_limits<double>::infinity());
+    }
     const char* digits = p_;
     skip_digits();
     if (p_ == digits) return p_ = start, fail("expected a value", kWriteAgain);

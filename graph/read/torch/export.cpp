@@ -28,13 +28,14 @@ Result<TorchExport> TorchExportReader::read() {
                      "at most " + std::to_string(kMaxNodes) + " are supported");
   }
   out_.node_count = nodes.size();
-  QCG_CHECK(check_operators(nodes));
+  QCG_TRY(outputs, graph.array_at("outputs"));
+  QCG_CHECK(check_operators(nodes, find_unread(nodes, outputs)));
   QCG_TRY(ranges, read_symbol_ranges(root_));
   QCG_CHECK(index_metadata(graph));
   QCG_CHECK(find_mutations(signature, nodes));
   QCG_CHECK(read_inputs(graph, signature));
   out_.graph.symbols = std::move(ranges);  // shape rules ask for them; those that shapes use are declared in the end
-  read_guards();
+  read_guards(nodes);
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
   settle_sizes();
@@ -74,6 +75,8 @@ Status TorchExportReader::index_metadata(const JsonCursor& graph) {
     QCG_CHECK(reals->expect(JsonKind::object));
     for (JsonCursor real : *reals) reals_.emplace(real.key(), real);
   }
+  if (auto truths = graph.find("sym_bool_values"); truths && truths->is(JsonKind::object))
+    for (JsonCursor truth : *truths) truths_.emplace(truth.key(), truth);
   return {};
 }
 

@@ -77,6 +77,8 @@ class TorchExportReader {
   Result<bool> read_alias(const JsonCursor& node);
   // A node that writes to its first tensor: what `op` computes is the tensor's next value.
   Status read_write(const JsonCursor& node, const OpSchema& op, std::string where);
+  // A dequantization of 8-bit floats, which have no zero point: a product of them and their scales.
+  Result<bool> read_float8(const JsonCursor& node, const OpSchema& op, const std::string& where);
   // Says of a node where it comes from.
   Status describe(const JsonCursor& node, NodeId id, std::string where, const std::vector<std::string_view>& names);
   void read_module(const JsonCursor& node, const std::string& name);
@@ -85,6 +87,8 @@ class TorchExportReader {
   Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const;
   // out_dtype(the op, the dtype of its result, its operands)
   Result<std::vector<Arg>> read_out_dtype(const JsonCursor& inputs) const;
+  // Sizes of the parts of an axis of a run-time size that does not divide into equal ones.
+  std::optional<std::vector<Dim>> sizes_of_parts(const Node& made, const std::vector<Value>& parts);
   // The values that a node makes. Their names go to result_names_. A list of outputs (split) counts one by one.
   Result<std::vector<Value>> read_results(const JsonCursor& node, const OpSchema& op);
   Status add_result(const JsonCursor& argument, std::vector<Value>& results);
@@ -113,7 +117,9 @@ class TorchExportReader {
   // slice by numbers read out of tensors: the rule says what it is. Guards of torch may have left one number of a size,
   // such as 1 of `(s0 + 63)//64`: the range of s0 follows, and a note says so.
   void find_sizes(const Node& made);
-  void correct_states(const Node& made);       // torch 2.8 to 2.11 describe states of an LSTM with one axis too many
+  // Torch 2.6 to 2.11 describe the last states of an LSTM with one axis too many, torch 2.6 quotients of integers as
+  // integers. They and what is computed of them get the types of the shape rules.
+  void correct(const Node& made);
   void narrow_to_broadcast(const Node& made);  // operands have a size of 1 or that of the result
   void narrow_to_valid(const Node& made);      // its shape rule refuses it: sizes that are too small, if that is why
   // Torch keeps symbols of two inputs apart whose sizes it compares only when it runs: rows of key and value, batches of
@@ -122,8 +128,11 @@ class TorchExportReader {
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
   void replace_symbol(const std::string& symbol, const Dim& size);  // in all sizes that are settled from now on
-  void read_guards();  // sizes of inputs that are multiples of others, or within a range
+  // Sizes of inputs that are multiples of others, or within a range, of guards and of nodes that assert something of sizes.
+  void read_guards(const JsonCursor& nodes);
+  std::optional<AssertedSizes> asserted_by(const JsonCursor& node) const;
   // Replaces symbols by what differences say that are 0, and these symbols in the differences.
+  void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
   void use_equations(std::vector<Dim>& differences, const ExportedSizes& exported);
   ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
@@ -177,12 +186,13 @@ class TorchExportReader {
   Mutations mutations_{out_.graph, scope_, [this](const std::string& base) { return unique_name(base); }};
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
-  std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
+  std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_, truths_;
   std::vector<Dim> checked_rooms_;                         // sizes that are at least 0 where positions are in range
   std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
   KnownSizes known_sizes_;                                 // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;           // of numbers that data determines
   std::unordered_set<ValueId> numbers_;                    // tensors that stand for numbers
+  std::unordered_set<ValueId> corrected_;                  // whose types are not those that the file says
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/ops/size_values.h"
+#include "graph/read/torch/meta.h"
 
 namespace qcg {
 namespace {
@@ -15,28 +16,36 @@ constexpr int kDeepest = 64;
 constexpr int64_t kMostDivisor = 256, kMostTried = 100'000, kMostTriedSize = 4096;
 constexpr int64_t kOtherSize = 40320;  // a multiple of most numbers that sizes are divided by
 
+struct Comparison {
+  std::string_view sign, name;  // of Python and of sympy
+  SizeGuard::Says says;
+  int64_t factor, number;  // of the difference: factor * (left - right) + number
+};
+constexpr Comparison kComparisons[] = {
+    {"==", "Equality", SizeGuard::Says::zero, 1, 0},
+    {"!=", "Unequality", SizeGuard::Says::not_zero, 1, 0},
+    {"<=", "LessThan", SizeGuard::Says::at_least_0, -1, 0},
+    {">=", "GreaterThan", SizeGuard::Says::at_least_0, 1, 0},
+    {"<", "StrictLessThan", SizeGuard::Says::at_least_0, -1, -1},
+    {">", "StrictGreaterThan", SizeGuard::Says::at_least_0, 1, -1},
+};
+
+std::optional<SizeGuard> compare(const Comparison& c, const Dim& left, const Dim& right) {
+  Dim difference = Dim(c.factor) * (left - right) + Dim(c.number);
+  return difference.valid() ? std::optional(SizeGuard{c.says, std::move(difference)}) : std::nullopt;
+}
+
 class Parser {
  public:
   Parser(std::string_view text, const SizeOfInput& size_of) : text_(text), size_of_(size_of) {}
 
   std::optional<SizeGuard> guard() {
-    struct Comparison {
-      std::string_view sign;
-      SizeGuard::Says says;
-      int64_t factor, number;  // of the difference: factor * (left - right) + number
-    };
-    using enum SizeGuard::Says;
-    constexpr Comparison kComparisons[] = {{"==", zero, 1, 0},        {"!=", not_zero, 1, 0},
-                                           {"<=", at_least_0, -1, 0}, {">=", at_least_0, 1, 0},
-                                           {"<", at_least_0, -1, -1}, {">", at_least_0, 1, -1}};
     const auto left = sum(0);
     if (!left) return std::nullopt;
     for (const Comparison& c : kComparisons) {
       if (!take(c.sign)) continue;
       const auto right = sum(0);
-      if (!right || !text_.empty()) return std::nullopt;
-      Dim difference = Dim(c.factor) * (*left - *right) + Dim(c.number);
-      return difference.valid() ? std::optional(SizeGuard{c.says, std::move(difference)}) : std::nullopt;
+      return right && text_.empty() ? compare(c, *left, *right) : std::nullopt;
     }
     return std::nullopt;
   }
@@ -185,6 +194,26 @@ std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& s
   if (guard.size() > kMostText) return std::nullopt;
   auto read = Parser(guard, size_of).guard();
   return read && read->difference.count_terms() <= kMostTerms ? std::move(read) : std::nullopt;
+}
+
+std::optional<AssertedSizes> read_assertion(std::string_view expr) {
+  if (expr.size() > kMostText) return std::nullopt;
+  for (const Comparison& c : kComparisons) {
+    if (!expr.starts_with(std::string(c.name) + "(") || !expr.ends_with(')')) continue;
+    const std::string_view both = expr.substr(c.name.size() + 1, expr.size() - c.name.size() - 2);
+    size_t comma = 0;
+    for (int depth = 0; comma < both.size() && (depth != 0 || both[comma] != ','); ++comma)
+      depth += both[comma] == '(' ? 1 : both[comma] == ')' ? -1 : 0;
+    if (comma == both.size()) return std::nullopt;
+    std::string_view rest = both.substr(comma + 1);
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+    const auto left = parse_size_expr(both.substr(0, comma)), right = parse_size_expr(rest);
+    if (!left.ok() || !right.ok()) return std::nullopt;
+    auto guard = compare(c, *left, *right);
+    if (!guard) return std::nullopt;
+    return AssertedSizes{left->str() + " " + std::string(c.sign) + " " + right->str(), std::move(*guard)};
+  }
+  return std::nullopt;
 }
 
 std::vector<SizeMultiple> find_multiples(const std::vector<Dim>& differences) {

@@ -32,6 +32,14 @@ struct SizeGuard {
 // several comparisons.
 std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of);
 
+// What a node asserts, as torch up to 2.8 writes all that it found: "Equality(Symbol('s0'), Integer(4))". nullopt: anything
+// else.
+struct AssertedSizes {
+  std::string text;  // s0 == 4
+  SizeGuard guard;
+};
+std::optional<AssertedSizes> read_assertion(std::string_view expr);
+
 // symbol = factor * of
 struct SizeMultiple {
   std::string symbol, of;

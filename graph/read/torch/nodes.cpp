@@ -12,6 +12,19 @@ namespace {
 
 constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
 
+// Whether an argument that quantization had up to torchao 0.11 says what is done without it.
+Result<bool> says_default(std::string_view target, std::string_view name, const JsonCursor& value) {
+  if (target.find("ize_affine.") == target.npos && target.find("choose_qparams_affine.") == target.npos) return false;
+  QCG_TRY(given, read_union(value));
+  if (name == "min_val" || name == "max_val") return given.key() == "as_none";
+  if (name == "preserve_zero") return given.key() == "as_bool" && *given.boolean();
+  if (name != "zero_point_domain") return false;
+  if (given.key() == "as_none") return true;
+  QCG_TRY(domain, given.string());
+  if (domain == "INT" || domain == "NONE") return true;
+  return given.unsupported("zero points of the domain " + quote(domain), "quantize with zero points that are integers");
+}
+
 }  // namespace
 
 Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
@@ -21,6 +34,7 @@ Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
   for (JsonCursor node : nodes) {
     std::string_view target = *node.string_at("target");  // check_operators read it before
     switch (classify_target(target)) {
+      case TorchTarget::unsupported: break;  // and nothing reads its results
       case TorchTarget::size_check: break;
       case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
       case TorchTarget::region: QCG_CHECK(read_region(node)); break;
@@ -54,7 +68,8 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
       return read_complex(node, &written, std::move(where));
   }
   QCG_TRY(is_filled, read_filled(node, written, where));
-  if (is_filled) return {};
+  QCG_TRY(is_float8_weight, read_float8(node, written, where));
+  if (is_filled || is_float8_weight) return {};
   const OpSchema* reversed = reversed_op(node, written);
   const OpSchema& ordered = reversed ? *reversed : written;
   const OpSchema* of_numbers = op_of_numbers(node, ordered);
@@ -76,8 +91,14 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     QCG_TRY(positions, positions_of_slice(slice, outputs[0].shape));
     if (positions != kNoValue) made_op = find_op("aten.index_select.default"), args = {args[0], args[1], positions};
   }
+  if (op.name == "aten.chunk.default" || op.name == "aten.split.Tensor") {
+    Node parts;
+    parts.op = &op, parts.args = args, parts.where = where;
+    if (const auto sizes = sizes_of_parts(parts, outputs))
+      made_op = find_op("aten.split_with_sizes.default"), args = {args[0], *sizes, args[2]};
+  }
   NodeId id = graph().add_node(made_op, std::move(args), std::move(outputs));
-  correct_states(graph().nodes[id]);
+  correct(graph().nodes[id]);
   find_sizes(graph().nodes[id]);
   QCG_CHECK(describe(node, id, std::move(where), names));
   const std::vector<ValueId> made = graph().nodes[id].outputs;
@@ -85,6 +106,20 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
   if (changes_shape_alone(target)) scope_.tensors.erase(first_tensor(node));
   return {};
+}
+
+std::optional<std::vector<Dim>> TorchExportReader::sizes_of_parts(const Node& made, const std::vector<Value>& parts) {
+  const Shape& self = graph().value(made.tensor("self")).shape;
+  const auto axis = OpArgs{graph(), made}.axis("dim", self.size());
+  if (!axis.ok() || self[*axis].is_constant()) return std::nullopt;
+  const auto types = infer_types(graph(), made);
+  if (types.ok() && types->size() == parts.size()) return std::nullopt;
+  std::vector<Dim> sizes;
+  for (const Value& part : parts) {
+    if (part.shape.size() != self.size()) return std::nullopt;
+    sizes.push_back(part.shape[*axis]);
+  }
+  return sizes;
 }
 
 Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
@@ -193,6 +228,49 @@ Result<std::vector<Arg>> TorchExportReader::read_out_dtype(const JsonCursor& inp
   return std::vector<Arg>{self, mat2};
 }
 
+Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSchema& op, const std::string& where) {
+  if (op.name != "torchao.dequantize_affine.default") return false;
+  QCG_TRY(inputs, node.array_at("inputs"));
+  ValueId codes = kNoValue, scale = kNoValue;
+  std::vector<Dim> block;
+  for (JsonCursor input : inputs) {
+    QCG_TRY(name, input.string_at("name"));
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(value, read_union(argument));
+    if (name == "tensor" || name == "input" || name == "scale") {
+      QCG_TRY(id, read_tensor_name(value, scope_));
+      (name == "scale" ? scale : codes) = id;
+    } else if (name == "block_size") {
+      QCG_TRY(sizes, read_torch_arg(argument, {.name = "block_size", .kind = ArgKind::integers}, scope_));
+      block = *sizes.get<std::vector<Dim>>();
+    } else if (name == "zero_point" && value.key() != "as_none") {
+      return false;
+    }
+  }
+  if (codes == kNoValue || scale == kNoValue || !is_float8(graph().value(codes).dtype)) return false;
+  QCG_TRY(results, read_results(node, op));
+  if (results.size() != 1) return false;
+  Node like;
+  like.op = &op, like.where = where, like.origins = {std::string(result_names_[0])};
+  const Shape shape = graph().value(codes).shape;
+  if (block.size() == shape.size()) {  // the scale has one element per block
+    std::vector<Dim> scales;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const bool whole = block[axis] == shape[axis];
+      if (!whole && !block[axis].is_constant(1))
+        return inputs.unsupported("8-bit floats with scales of groups", "quantize per row or per tensor");
+      scales.push_back(whole ? Dim(1) : shape[axis]);
+    }
+    QCG_TRY(spread, mutations_.emit("aten.reshape.default", {scale, std::move(scales)}, like));
+    scale = spread;
+  }
+  QCG_TRY(numbers, mutations_.converted(codes, DType::f32, like));
+  QCG_TRY(product, mutations_.emit("aten.mul.Tensor", {numbers, scale}, like));
+  QCG_TRY(result, mutations_.converted(product, results[0].dtype, like));
+  define(result_names_[0], result);
+  return true;
+}
+
 Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& node, const OpSchema& op,
                                                            bool swapped) const {
   QCG_TRY(inputs, node.array_at("inputs"));
@@ -207,12 +285,16 @@ Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& nod
     int index = op.arg_index(name);
     if (index < 0 && name == "self" && writes_first_tensor(target)) index = 0;  // dropout(input)
     if (index < 0 && target == kAsStrided) continue;                            // check_as_strided read the strides
+    QCG_TRY(value, input.at("arg"));
+    if (index < 0) {
+      QCG_TRY(is_default, says_default(target, name, value));
+      if (is_default) continue;
+    }
     if (index < 0)
       return input.bad(op.name + " has no argument " + quote(name),
                        "`qcodegen list ops` shows the arguments of each op");
     if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kExportGraphAgain);
     given[index] = true;
-    QCG_TRY(value, input.at("arg"));
     QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
     args[index] = std::move(arg);
   }

@@ -1,8 +1,10 @@
 #include "graph/read/torch/operators.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/ops/complex_pairs.h"
@@ -20,8 +22,8 @@ constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.defau
 constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast",
                            kGradMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
 constexpr std::string_view kEncoderLayer = "torch.ops.aten._transformer_encoder_layer_fwd.default";
-constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch._sym_sqrt",
-                                                  "torch.ops.aten.sym_"};
+constexpr std::string_view kSymbolicPrefixes[] = {
+    "_operator.", "math.", "torch.sym_", "torch._sym_sqrt", "torch.ops.aten.sym_", "torch.ops.aten.size."};
 
 // Other names that torch exports for ops of the same arguments.
 struct Synonym {
@@ -69,6 +71,8 @@ constexpr Synonym kSynonyms[] = {
     {"aten.trapz.", "aten.trapezoid."},
     {"aten.linalg_matrix_power.", "aten.matrix_power."},
     {"prims.scalar_tensor.", "aten.scalar_tensor."},
+    {"quant.", "torchao."},  // up to torchao 0.9
+    {"torchao.choose_qparams_affine_float8.", "torchao.choose_scale_float8."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -167,7 +171,16 @@ std::string remedies_for(const std::vector<Missing>& missing) {
   return help + std::string(kWhereToLook);
 }
 
-Status find_missing(const JsonCursor& nodes, MissingOperators& missing) {
+// Calls `f` with every name that an argument holds.
+template <class F>
+void for_each_name_in(const JsonCursor& value, const F& f) {
+  for (JsonCursor part : value) {
+    if (part.is(JsonKind::array) || part.is(JsonKind::object)) for_each_name_in(part, f);
+    else if (part.is(JsonKind::string) && value.is(JsonKind::object) && part.key().ends_with("name")) f(*part.string());
+  }
+}
+
+Status find_missing(const JsonCursor& nodes, const std::unordered_set<size_t>& unread, MissingOperators& missing) {
   size_t position = 0;
   for (JsonCursor node : nodes) {
     QCG_TRY(target, node.string_at("target"));
@@ -175,8 +188,8 @@ Status find_missing(const JsonCursor& nodes, MissingOperators& missing) {
     if (kind == TorchTarget::region) {
       QCG_TRY(graph, graph_of_region(node));
       QCG_TRY(inner, graph.array_at("nodes"));
-      QCG_CHECK(find_missing(inner, missing));
-    } else if (kind == TorchTarget::unsupported) {
+      QCG_CHECK(find_missing(inner, {}, missing));
+    } else if (kind == TorchTarget::unsupported && !unread.contains(position)) {
       auto [it, fresh] = missing.index.try_emplace(target, missing.list.size());
       if (fresh) {
         Missing m{unquoted(target), 0, nodes.path(), position, unquoted(text_or_empty(node, "name")), {}};
@@ -214,6 +227,7 @@ const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
   if (target == kOutDtype) return find_op("aten._int_mm.default");
+  if (target == kDequantizeFloat8) return find_op("torchao.dequantize_affine.default");
   std::string name(target.substr(kPrefix.size()));
   for (const Synonym& writing : kWriting)
     if (name == writing.other) return find_op(writing.name);
@@ -276,9 +290,44 @@ Result<JsonCursor> graph_of_region(const JsonCursor& node) {
   return inputs.bad("the region has no graph", "export the graph again with torch.export");
 }
 
-Status check_operators(const JsonCursor& nodes) {
+std::unordered_set<size_t> find_unread(const JsonCursor& nodes, const JsonCursor& outputs) {
+  std::vector<std::pair<size_t, JsonCursor>> candidates;
+  std::unordered_set<size_t> unread;
+  size_t position = 0;
+  for (JsonCursor node : nodes) {
+    const auto target = node.string_at("target");
+    if (target.ok() && target->starts_with("torch.ops.aten.") && !writes_first_tensor(*target) &&
+        classify_target(*target) == TorchTarget::unsupported)
+      candidates.emplace_back(position, node);
+    ++position;
+  }
+  if (candidates.empty()) return unread;
+  std::unordered_set<std::string_view> names;  // that something reads
+  const auto add = [&](std::string_view name) { names.insert(name); };
+  const auto add_inputs = [&](const JsonCursor& node) {
+    if (const auto inputs = node.find("inputs")) for_each_name_in(*inputs, add);
+  };
+  for_each_name_in(outputs, add);
+  auto next = candidates.begin();
+  position = 0;
+  for (JsonCursor node : nodes) {
+    if (next != candidates.end() && next->first == position) ++next;
+    else add_inputs(node);
+    ++position;
+  }
+  for (const auto& [at, node] : candidates | std::views::reverse) {
+    bool is_read = false, has_results = false;
+    const auto look = [&](std::string_view name) { has_results = true, is_read = is_read || names.contains(name); };
+    if (const auto results = node.find("outputs")) for_each_name_in(*results, look);
+    if (has_results && !is_read) unread.insert(at);
+    else add_inputs(node);
+  }
+  return unread;
+}
+
+Status check_operators(const JsonCursor& nodes, const std::unordered_set<size_t>& unread) {
   MissingOperators missing;
-  QCG_CHECK(find_missing(nodes, missing));
+  QCG_CHECK(find_missing(nodes, unread, missing));
   if (missing.list.empty()) return {};
   std::string help = remedies_for(missing.list);
   std::string where = missing.list[0].where();

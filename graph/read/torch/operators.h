@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_set>
 
 #include "graph/ops/op_table.h"
 #include "graph/read/files/json.h"
@@ -42,6 +43,9 @@ inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.defaul
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
 
+// dequantize_affine of 8-bit floats, whose blocks are those of its scale.
+inline constexpr std::string_view kDequantizeFloat8 = "torch.ops.torchao.dequantize_affine_float8.default";
+
 // sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with
 // self and other swapped; nullptr where self is a tensor, or no op does.
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);
@@ -50,6 +54,10 @@ const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);
 // converts, a region without a graph.
 Result<JsonCursor> graph_of_region(const JsonCursor& node);
 
-Status check_operators(const JsonCursor& nodes);
+Status check_operators(const JsonCursor& nodes, const std::unordered_set<size_t>& unread);
+
+// Positions of nodes of unsupported operators whose results nothing reads, such as random numbers that a model draws
+// also when it does not train.
+std::unordered_set<size_t> find_unread(const JsonCursor& nodes, const JsonCursor& outputs);
 
 }  // namespace qcg

@@ -136,18 +136,27 @@ Status TorchExportReader::read_parameter(const JsonCursor& argument, const JsonC
                         kExportGraphAgain);
   QCG_TRY(fqn_at, spec.at(name_key));
   QCG_TRY(fqn, fqn_at.name());
-  if (out_.weights.contains(fqn))
-    return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
   QCG_TRY(meta, find_meta(argument, name));
   QCG_TRY(tensor, read_constant_tensor_meta(meta));
+  // A strict export declares a weight once per module that has it: embedding.weight, and head.weight by its name.
+  if (const auto tied = out_.weights.find(fqn); tied != out_.weights.end()) {
+    const Value& first = graph().value(tied->second);
+    const bool same = first.kind == ValueKind::parameter && first.dtype == tensor.dtype &&
+                      first.data.shape == tensor.shape && first.data.strides == tensor.strides;
+    if (!same || mutations_.changes(stored(argument)) || next_of_buffer_.contains(fqn))
+      return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
+    if (is_complex_meta(meta)) complex_values_.insert(tied->second);
+    define(stored(argument), tied->second);
+    return {};
+  }
+  // Torch 2.6 to 2.11 write the buffers of a static cache as constants, unless the export is strict.
   const bool buffer = name_key == "buffer_name", written = mutations_.changes(stored(argument));
-  if (written && !buffer)
+  if (written && name_key == "parameter_name")
     return fqn_at.unsupported(
-        "the graph writes to " + quote(fqn) + ", which is a parameter or a constant",
+        "the graph writes to " + quote(fqn) + ", which is a parameter",
         "register it as a buffer of the model (register_buffer) before exporting: what a model changes is kept from "
-        "run "
-        "to run only in its buffers; of a static cache of transformers that is TorchExportableModuleWithStaticCache");
-  const bool state = buffer && (written || next_of_buffer_.contains(fqn));
+        "run to run only in its buffers");
+  const bool state = written || (buffer && next_of_buffer_.contains(fqn));
   const ValueId id =
       state ? graph().add_state(fqn, name, std::move(tensor)) : graph().add_parameter(name, std::move(tensor));
   if (is_complex_meta(meta)) complex_values_.insert(id);

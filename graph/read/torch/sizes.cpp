@@ -51,7 +51,7 @@ Status TorchExportReader::read_symbolic(const JsonCursor& node) {
     } else if (value.key() == "as_sym_float") {
       QCG_CHECK(read_sym_float(node, value));
     }
-    if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
+    if (value.key() == "as_sym_bool" || value.key() == "as_sym_float" || value.key() == "as_none") continue;
     if (value.key() != "as_sym_int")
       return value.unsupported("this node must compute a size, it has " + quote(value.key()), kExportGraphAgain);
     QCG_TRY(name_at, value.at("as_name"));
@@ -143,12 +143,23 @@ Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size
   return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
 }
 
-void TorchExportReader::correct_states(const Node& made) {
-  if (!(Op(made.op) == Op("aten.lstm.input")) || !check_arguments(graph(), made).ok()) return;
+void TorchExportReader::correct(const Node& made) {
+  const bool is_lstm = Op(made.op) == Op("aten.lstm.input"), is_quotient = Op(made.op) == Op("aten.div.Tensor");
+  bool follows = false;
+  if (!corrected_.empty()) for_each_input(made, [&](ValueId id) { follows = follows || corrected_.contains(id); });
+  if ((!is_lstm && !is_quotient && !follows) || !check_arguments(graph(), made).ok()) return;
   const auto types = infer_types(graph(), made);
-  for (size_t i = 1; types.ok() && i < std::min(made.outputs.size(), types->size()); ++i)
-    if (Shape& declared = graph().value(made.outputs[i]).shape; declared.size() == (*types)[i].shape.size() + 1)
-      declared = (*types)[i].shape;
+  if (!types.ok() || types->size() != made.outputs.size()) return;
+  for (size_t i = 0; i < made.outputs.size(); ++i) {
+    Value& declared = graph().value(made.outputs[i]);
+    const ValueType& found = (*types)[i];
+    const bool extra_axis = is_lstm && i > 0 && declared.shape.size() == found.shape.size() + 1;
+    const bool whole = is_quotient && is_floating(found.dtype) && declared.dtype == DType::i64;
+    if (!extra_axis && !whole && !follows) continue;
+    declared.dtype = found.dtype;
+    declared.shape = found.shape;
+    corrected_.insert(made.outputs[i]);
+  }
 }
 
 void TorchExportReader::find_sizes(const Node& made) {
@@ -252,6 +263,13 @@ void TorchExportReader::equate_sizes(const Node& made) {
   if (has_rule_of(made, "aten.scaled_dot_product_attention.default")) {
     const Shape key = shape_of("key"), value = shape_of("value");
     for (size_t axis = 0; axis + 1 < std::min(key.size(), value.size()); ++axis) equate(key[axis], value[axis]);
+  } else if (has_rule_of(made, "aten.stack.default")) {
+    const auto tensors = *made.arg("tensors").get<std::vector<ValueId>>();
+    const Shape first = graph().value(tensors[0]).shape;
+    for (size_t i = 1; i < tensors.size(); ++i) {
+      const Shape shape = graph().value(tensors[i]).shape;
+      for (size_t axis = 0; axis < std::min(first.size(), shape.size()); ++axis) equate(first[axis], shape[axis]);
+    }
   } else if (has_rule_of(made, "aten.gather.default") || has_rule_of(made, "aten.scatter.src")) {
     const Shape self = shape_of("self"), index = shape_of("index");
     const auto there = OpArgs{graph(), made}.axis("dim", self.size());
@@ -268,6 +286,7 @@ void TorchExportReader::equate(const Dim& x, const Dim& y) {
   constexpr const char* kReason = "tensors of both are used together";
   if (is_one_symbol(a) && is_one_symbol(b)) return make_multiple({b.symbols()[0], a.symbols()[0]}, kReason);
   for (const SizeMultiple& m : find_multiples({a - b})) make_multiple(m, kReason);
+  divide_sizes({with_known(a - b, known_sizes_)}, kReason);
 }
 
 void TorchExportReader::replace_symbol(const std::string& symbol, const Dim& size) {
@@ -290,25 +309,25 @@ void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view re
   out_.notes.push_back(fmt::format("the size {} must be {}: {}", m.symbol, size.str(), reason));
 }
 
-void TorchExportReader::read_guards() {
-  const auto guards = root_.find("guards_code");
-  if (!guards || !guards->is(JsonKind::array)) return;
+void TorchExportReader::read_guards(const JsonCursor& nodes) {
   const auto size_of = [&](std::string_view input, int64_t axis) -> std::optional<Dim> {
     const auto at = scope_.tensors.find(input);
     if (at == scope_.tensors.end()) return std::nullopt;
     const Shape& shape = graph().value(at->second).shape;
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
+  if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))
+    for (JsonCursor text : *guards)
+      if (auto guard = text.is(JsonKind::string) ? read_guard(*text.string(), size_of) : std::nullopt)
+        guards_.emplace_back(std::string(*text.string()), std::move(*guard));
+  for (JsonCursor node : nodes)
+    if (auto asserted = asserted_by(node)) guards_.emplace_back(std::move(asserted->text), std::move(asserted->guard));
   std::vector<Dim> differences;
-  for (JsonCursor text : *guards) {
-    if (!text.is(JsonKind::string)) continue;
-    auto guard = read_guard(*text.string(), size_of);
-    if (!guard) continue;
+  for (auto& [text, guard] : guards_) {
     // s <= 8 * (s // 8) says that both are equal.
-    if (guard->says == SizeGuard::Says::at_least_0 && range_of(guard->difference, graph().symbols).max <= 0)
-      guard->says = SizeGuard::Says::zero;
-    if (guard->says == SizeGuard::Says::zero) differences.push_back(guard->difference);
-    guards_.emplace_back(std::string(*text.string()), std::move(*guard));
+    if (guard.says == SizeGuard::Says::at_least_0 && range_of(guard.difference, graph().symbols).max <= 0)
+      guard.says = SizeGuard::Says::zero;
+    if (guard.says == SizeGuard::Says::zero) differences.push_back(guard.difference);
   }
   const ExportedSizes exported = exported_sizes();
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
@@ -321,6 +340,29 @@ void TorchExportReader::read_guards() {
       for (Dim& size : value.shape) size = with_known(size, known_sizes_);
 }
 
+std::optional<AssertedSizes> TorchExportReader::asserted_by(const JsonCursor& node) const {
+  if (*node.string_at("target") != "torch.ops.aten._assert_scalar.default") return std::nullopt;
+  const auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array) || inputs->size() == 0) return std::nullopt;
+  const auto argument = (*inputs->begin()).find("arg");
+  const auto condition = argument ? argument->find("as_sym_bool") : std::nullopt;
+  const auto name = condition ? condition->string_at("as_name") : Result<std::string_view>(std::string_view());
+  const auto described = name.ok() ? truths_.find(*name) : truths_.end();
+  const auto expr = described == truths_.end() ? std::nullopt : described->second.find("as_expr");
+  const auto text = expr ? expr->string_at("expr_str") : Result<std::string_view>(std::string_view());
+  auto asserted = text.ok() ? read_assertion(*text) : std::nullopt;
+  if (!asserted || std::ranges::any_of(asserted->guard.difference.symbols(), is_unbacked)) return std::nullopt;
+  return asserted;
+}
+
+void TorchExportReader::divide_sizes(const std::vector<Dim>& differences, std::string_view reason) {
+  for (const auto& [symbol, divisor] : find_divisors(differences)) {
+    const std::string part = part_name(symbol, divisor);
+    graph().symbols.push_back({part});
+    make_multiple({symbol, part, divisor}, reason);
+  }
+}
+
 void TorchExportReader::use_equations(std::vector<Dim>& differences, const ExportedSizes& exported) {
   constexpr const char* kReason = "torch checked that when it exported";
   for (const SizeMultiple& m : find_multiples(differences)) {
@@ -331,11 +373,7 @@ void TorchExportReader::use_equations(std::vector<Dim>& differences, const Expor
     for (const SizeMultiple& m : find_equal_sizes(with_known(difference, known_sizes_), exported))
       make_multiple(m, kReason);
   for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
-  for (const auto& [symbol, divisor] : find_divisors(differences)) {
-    const std::string part = part_name(symbol, divisor);
-    graph().symbols.push_back({part});
-    make_multiple({symbol, part, divisor}, kReason);
-  }
+  divide_sizes(differences, kReason);
   for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
   std::erase_if(differences, [](const Dim& difference) { return !difference.valid() || difference.is_constant(); });
 }
