@@ -278,9 +278,10 @@ Result<JsonCursor> graph_of_region(const JsonCursor& node) {
     if (auto flag = argument.find("as_bool"); flag && target == kAutocast && flags++ == 0) {
       QCG_TRY(enabled, flag->boolean());
       if (enabled)
-        return input.unsupported("a region under torch.autocast",
-                                 "export without autocast: convert the model to its dtype first "
-                                 "(model.to(torch.bfloat16))");
+        return input.unsupported(
+            "a region under torch.autocast",
+            "export without autocast: convert the model to its dtype first "
+            "(model.to(torch.bfloat16)), or save exported.run_decompositions(), which has the casts");
     }
     if (auto region = argument.find("as_graph")) {
       QCG_CHECK(region->expect(JsonKind::object));
