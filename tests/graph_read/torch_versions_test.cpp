@@ -184,6 +184,39 @@ TEST_CASE("torch.export: a dequantization of 8-bit floats is a product with thei
   const std::string by_block = text_after_reading(blocks({1, 4}));
   CHECK_MESSAGE(by_block.find("aten.reshape.default(@fc.bias, shape = [3, 1]) : f32[3, 1]") != by_block.npos, by_block);
   CHECK(error_of(blocks({1, 2})).code == ErrorCode::Unsupported);
+
+  Json quantized = small_export();
+  meta_of(quantized, "linear")["dtype"] = 29;
+  meta_of(quantized, "linear")["sizes"] = meta_of(quantized, "x")["sizes"];
+  meta_of(quantized, "relu") = meta_of(quantized, "x");
+  meta_of(quantized, "p_fc_bias") = meta_with({1, 4});
+  graph_of(quantized)["nodes"] =
+      Json::array({node_of_target("torch.ops.torchao.quantize_affine_float8.default", "linear",
+                                  {argument("tensor", tensor("x")), scale}, Json::array({tensor("linear")})),
+                   node_of_target("torch.ops.torchao.dequantize_affine_float8.default", "relu",
+                                  {argument("tensor", tensor("linear")), scale}, Json::array({tensor("relu")}))});
+  const std::string steps = text_after_reading(quantized);
+  for (const char* step : {"aten.div.Tensor(%x, @fc.bias) : f32[s0, 4]", "min = -448.0, max = 448.0) : f32[s0, 4]",
+                           "dtype = f8e4m3) : f8e4m3[s0, 4]"})
+    CHECK_MESSAGE(steps.find(step) != steps.npos, steps);
+}
+
+TEST_CASE("torch.export: parameters of symmetric quantization without a zero point") {
+  Json j = small_export();
+  meta_of(j, "relu") = meta_of(j, "x");
+  meta_of(j, "relu")["sizes"] = Json::array({meta_of(j, "x")["sizes"][0]});
+  meta_of(j, "relu")["strides"] = Json::array({Json{{"as_int", 1}}});
+  const auto none = [](const char* name) { return argument(name, {{"as_none", true}}); };
+  graph_of(j)["nodes"] = Json::array(
+      {node_of_target("torch.ops.quant.choose_qparams_affine.default", "choose",
+                      {argument("input", tensor("x")), argument("mapping_type", {{"as_string", "SYMMETRIC"}}),
+                       argument("block_size", {{"as_ints", {1, 4}}}), argument("target_dtype", {{"as_scalar_type", 2}}),
+                       argument("quant_min", {{"as_int", -8}}), argument("quant_max", {{"as_int", 7}}),
+                       none("zero_point_dtype"), argument("preserve_zero", {{"as_bool", true}}),
+                       argument("zero_point_domain", {{"as_string", "NONE"}}), none("min_val"), none("max_val")},
+                      {tensor("relu"), Json{{"as_none", true}}})});
+  const std::string text = text_after_reading(j);
+  CHECK_MESSAGE(text.find("%relu, %zero_point = torchao.choose_qparams_affine.default(%x") != text.npos, text);
 }
 
 TEST_CASE("torch.export: results of unsupported operators that nothing reads are left out") {

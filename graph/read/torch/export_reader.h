@@ -77,7 +77,8 @@ class TorchExportReader {
   Result<bool> read_alias(const JsonCursor& node);
   // A node that writes to its first tensor: what `op` computes is the tensor's next value.
   Status read_write(const JsonCursor& node, const OpSchema& op, std::string where);
-  // A dequantization of 8-bit floats, which have no zero point: a product of them and their scales.
+  // 8-bit floats have no zero point: their dequantization is a product of them and their scales, their quantization a
+  // quotient that is clamped.
   Result<bool> read_float8(const JsonCursor& node, const OpSchema& op, const std::string& where);
   // Says of a node where it comes from.
   Status describe(const JsonCursor& node, NodeId id, std::string where, const std::vector<std::string_view>& names);
@@ -133,7 +134,7 @@ class TorchExportReader {
   std::optional<AssertedSizes> asserted_by(const JsonCursor& node) const;
   // Replaces symbols by what differences say that are 0, and these symbols in the differences.
   void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
-  void use_equations(std::vector<Dim>& differences, const ExportedSizes& exported);
+  void use_equations(std::vector<Dim>& differences);
   ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
   void note_range(const Symbol& symbol);
@@ -189,10 +190,11 @@ class TorchExportReader {
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_, truths_;
   std::vector<Dim> checked_rooms_;                         // sizes that are at least 0 where positions are in range
   std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
-  KnownSizes known_sizes_;                                 // of symbols that sizes of inputs determine
-  std::unordered_set<std::string> data_symbols_;           // of numbers that data determines
-  std::unordered_set<ValueId> numbers_;                    // tensors that stand for numbers
-  std::unordered_set<ValueId> corrected_;                  // whose types are not those that the file says
+  ExportedSizes exported_;
+  KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
+  std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
+  std::unordered_set<ValueId> numbers_;           // tensors that stand for numbers
+  std::unordered_set<ValueId> corrected_;         // whose types are not those that the file says
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/ir/float_format.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/verify.h"
 #include "graph/read/torch/export_reader.h"
@@ -11,6 +12,7 @@ namespace qcg {
 namespace {
 
 constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
+constexpr std::string_view kChooseParameters = "torchao.choose_qparams_affine.default";
 
 // Whether an argument that quantization had up to torchao 0.11 says what is done without it.
 Result<bool> says_default(std::string_view target, std::string_view name, const JsonCursor& value) {
@@ -78,6 +80,16 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   QCG_CHECK(convert_numbers(op, args, where));
   QCG_TRY(outputs, read_results(node, op));
   std::vector<std::string_view> names = result_names_;
+  if (op.name == kChooseParameters && outputs.size() == 1) {
+    Node choice;
+    choice.op = &op, choice.args = args, choice.where = where;
+    QCG_CHECK(check_arguments(graph(), choice));
+    QCG_TRY(types, infer_types(graph(), choice));
+    Value zero_point;
+    zero_point.name = unique_name("zero_point");
+    zero_point.dtype = types[1].dtype, zero_point.shape = types[1].shape;
+    outputs.push_back(std::move(zero_point));
+  }
   const OpSchema* made_op = &op;
   const bool is_narrow = op.name == "aten.narrow.default";
   if ((op.name == "aten.slice.Tensor" || is_narrow) && !follows) {
@@ -229,9 +241,10 @@ Result<std::vector<Arg>> TorchExportReader::read_out_dtype(const JsonCursor& inp
 }
 
 Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSchema& op, const std::string& where) {
-  if (op.name != "torchao.dequantize_affine.default") return false;
+  const bool quantizes = *node.string_at("target") == kQuantizeFloat8;
+  if (!quantizes && op.name != "torchao.dequantize_affine.default") return false;
   QCG_TRY(inputs, node.array_at("inputs"));
-  ValueId codes = kNoValue, scale = kNoValue;
+  ValueId tensor = kNoValue, scale = kNoValue;
   std::vector<Dim> block;
   for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
@@ -239,7 +252,7 @@ Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSche
     QCG_TRY(value, read_union(argument));
     if (name == "tensor" || name == "input" || name == "scale") {
       QCG_TRY(id, read_tensor_name(value, scope_));
-      (name == "scale" ? scale : codes) = id;
+      (name == "scale" ? scale : tensor) = id;
     } else if (name == "block_size") {
       QCG_TRY(sizes, read_torch_arg(argument, {.name = "block_size", .kind = ArgKind::integers}, scope_));
       block = *sizes.get<std::vector<Dim>>();
@@ -247,12 +260,13 @@ Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSche
       return false;
     }
   }
-  if (codes == kNoValue || scale == kNoValue || !is_float8(graph().value(codes).dtype)) return false;
+  if (tensor == kNoValue || scale == kNoValue) return false;
+  if (!quantizes && !is_float8(graph().value(tensor).dtype)) return false;
   QCG_TRY(results, read_results(node, op));
   if (results.size() != 1) return false;
   Node like;
   like.op = &op, like.where = where, like.origins = {std::string(result_names_[0])};
-  const Shape shape = graph().value(codes).shape;
+  const Shape shape = graph().value(tensor).shape;
   if (block.size() == shape.size()) {  // the scale has one element per block
     std::vector<Dim> scales;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -264,9 +278,16 @@ Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSche
     QCG_TRY(spread, mutations_.emit("aten.reshape.default", {scale, std::move(scales)}, like));
     scale = spread;
   }
-  QCG_TRY(numbers, mutations_.converted(codes, DType::f32, like));
-  QCG_TRY(product, mutations_.emit("aten.mul.Tensor", {numbers, scale}, like));
-  QCG_TRY(result, mutations_.converted(product, results[0].dtype, like));
+  QCG_TRY(numbers, mutations_.converted(tensor, DType::f32, like));
+  QCG_TRY(scaled, mutations_.emit(quantizes ? "aten.div.Tensor" : "aten.mul.Tensor", {numbers, scale}, like));
+  const auto format = quantizes ? float_format(results[0].dtype) : std::nullopt;
+  if (quantizes && !format) return false;
+  if (format) {
+    const double most = format->max_finite();
+    QCG_TRY(clamped, mutations_.emit("aten.clamp.default", {scaled, Arg(-most), Arg(most)}, like));
+    scaled = clamped;
+  }
+  QCG_TRY(result, mutations_.converted(scaled, results[0].dtype, like));
   define(result_names_[0], result);
   return true;
 }
@@ -325,7 +346,9 @@ Result<std::vector<Value>> TorchExportReader::read_results(const JsonCursor& nod
       return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kExportGraphAgain);
     }
   }
-  if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs)) {
+  // Symmetric quantization up to torchao 0.11 has no zero point: read_operator adds it.
+  const bool lacks_zero_point = op.name == kChooseParameters && results.size() == 1;
+  if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs) && !lacks_zero_point) {
     return outputs.bad(
         op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()),
         kExportGraphAgain);

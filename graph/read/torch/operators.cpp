@@ -227,6 +227,7 @@ const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
   if (target == kOutDtype) return find_op("aten._int_mm.default");
+  if (target == kQuantizeFloat8) return find_op("torchao.quantize_affine.default");
   if (target == kDequantizeFloat8) return find_op("torchao.dequantize_affine.default");
   std::string name(target.substr(kPrefix.size()));
   for (const Synonym& writing : kWriting)

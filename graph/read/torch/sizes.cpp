@@ -329,10 +329,10 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
       guard.says = SizeGuard::Says::zero;
     if (guard.says == SizeGuard::Says::zero) differences.push_back(guard.difference);
   }
-  const ExportedSizes exported = exported_sizes();
+  exported_ = exported_sizes();
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
     before = known_sizes_.size();
-    use_equations(differences, exported);
+    use_equations(differences);
   }
   narrow_by_guards(differences);
   if (!known_sizes_.empty())
@@ -363,14 +363,14 @@ void TorchExportReader::divide_sizes(const std::vector<Dim>& differences, std::s
   }
 }
 
-void TorchExportReader::use_equations(std::vector<Dim>& differences, const ExportedSizes& exported) {
+void TorchExportReader::use_equations(std::vector<Dim>& differences) {
   constexpr const char* kReason = "torch checked that when it exported";
   for (const SizeMultiple& m : find_multiples(differences)) {
     const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
     for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)})) make_multiple(still, kReason);
   }
   for (const Dim& difference : differences)
-    for (const SizeMultiple& m : find_equal_sizes(with_known(difference, known_sizes_), exported))
+    for (const SizeMultiple& m : find_equal_sizes(with_known(difference, known_sizes_), exported_))
       make_multiple(m, kReason);
   for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
   divide_sizes(differences, kReason);
@@ -541,9 +541,16 @@ bool TorchExportReader::settle_part(const Dim& difference) {
 
 void TorchExportReader::narrow(const Dim& found) {
   const Dim difference = with_known(found, known_sizes_);
-  if (settle_part(difference)) return;
-  const auto symbol = narrow_to_zero(graph().symbols, difference);
-  if (symbol) note_range(*symbol);
+  if (settle_part(difference) || !difference.valid() || !difference.has_calls()) return;
+  std::vector<Symbol> ranges = graph().symbols;
+  const auto symbol = narrow_to_zero(ranges, difference);
+  if (!symbol) return;
+  // A range without the size that torch exported is none that torch found.
+  const auto exported = exported_.find(symbol->name);
+  const auto hint = exported == exported_.end() ? std::nullopt : exported->second.hint;
+  if (hint && (*hint < symbol->min || *hint > symbol->max)) return;
+  graph().symbols = std::move(ranges);
+  note_range(*symbol);
 }
 
 void TorchExportReader::note_unchecked_guards() {
