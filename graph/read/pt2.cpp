@@ -23,11 +23,8 @@ class Pt2Reader {
   Pt2Reader(ZipArchive zip, std::string name) : zip_(std::move(zip)), name_(std::move(name)) {}
 
   Result<TorchExport> read(MissingWeights missing) {
-    if (missing == MissingWeights::allow) {
-      for (const ZipEntry& entry : zip_.entries())
-        if (entry.name.ends_with(kOldModel)) return read_model(entry);
-    }
-    QCG_CHECK(find_root());
+    QCG_CHECK(find_root(missing));
+    if (old_model_) return read_model(*old_model_);
     QCG_CHECK(check_byte_order());
     QCG_TRY(model, find_model());
     QCG_TRY(exported, read_model(*zip_.find(root_ + "models/" + model + ".json")));
@@ -40,7 +37,7 @@ class Pt2Reader {
   }
 
  private:
-  Status find_root() {
+  Status find_root(MissingWeights missing) {
     constexpr std::string_view kMarker = "/archive_format";
     for (const ZipEntry& entry : zip_.entries()) {
       if (!entry.name.ends_with(kMarker)) continue;
@@ -51,8 +48,11 @@ class Pt2Reader {
       return {};
     }
     for (const ZipEntry& entry : zip_.entries()) {
-      if (entry.name.ends_with(kOldModel))
+      if (entry.name.ends_with(kOldModel)) {
+        old_model_ = &entry;
+        if (missing == MissingWeights::allow) return {};
         return bad("", "the archive was written by torch 2.6 or older, its weights are pickled", kWeightsBeside);
+      }
       if (entry.name.ends_with("/data.pkl"))
         return bad("", "this is a torch.save or TorchScript file, not an exported program", kReexport);
     }
@@ -201,6 +201,7 @@ class Pt2Reader {
   ZipArchive zip_;
   std::string name_;
   std::string root_;
+  const ZipEntry* old_model_ = nullptr;  // of an archive up to torch 2.6
   std::unordered_map<std::string, ValueId> unbound_;
   std::unordered_map<const ZipEntry*, std::shared_ptr<const Storage>> storages_;
 };

@@ -163,7 +163,7 @@ TEST_CASE("pt2: the remedy for pickled weights names unwrap_tensor_subclass, for
   CHECK(contains(refused.help, "--weights"));
 }
 
-TEST_CASE("pt2: of old archives the graph alone is read where weights are given beside it") {
+TEST_CASE("pt2: an old archive is read where other files give its weights") {
   SmallPt2 p;
   p.zip.add("graph/data/weights/model.pt", "a pickle");
   const std::string old = p.pack();

@@ -18,7 +18,7 @@ Json number_node(const char* target, const char* name, Json inputs, Json output)
           {"metadata", Json::object()}};
 }
 
-// rows = x.shape[0]; share = 1 / rows; then `last` in the place of relu.
+// small_export with share = 1 / x.shape[0]. The node `last` replaces relu.
 Json with_share(Json last) {
   Json j = small_export();
   Json& graph = graph_of(j);

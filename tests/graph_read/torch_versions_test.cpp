@@ -132,7 +132,7 @@ TEST_CASE("torch.export: what nodes assert of sizes is used like guards") {
   CHECK(error_of(in_pairs(false)).code == ErrorCode::BadInput);
 }
 
-TEST_CASE("torch.export: operators of torchao by their older names and with older arguments") {
+TEST_CASE("torch.export: older names and arguments of torchao's operators are read") {
   Json j = small_export();
   meta_of(j, "p_fc_weight") = meta_with({3, 4}, 2);
   meta_of(j, "w") = meta_with({3, 4});
@@ -157,6 +157,7 @@ TEST_CASE("torch.export: operators of torchao by their older names and with olde
   const Error other = error_of(with(older, {argument("zero_point_domain", {{"as_string", "FLOAT"}})}));
   CHECK(other.code == ErrorCode::Unsupported);
   CHECK(other.message.find("zero points of the domain 'FLOAT'") != std::string::npos);
+  CHECK(error_of(with(older, {argument("preserve_zero", {{"as_bool", 3}})})).code == ErrorCode::BadInput);
 }
 
 TEST_CASE("torch.export: a dequantization of 8-bit floats is a product with their scales") {
@@ -267,4 +268,11 @@ TEST_CASE("torch.export: a strict export declares tied weights twice") {
   CHECK_MESSAGE(text.find("aten.linear.default(%x, @fc.weight)") != text.npos, text);
   meta_of(j, "p_head_weight") = meta_with({4, 2});
   CHECK(error_of(j).message.find("'fc.weight' is declared twice") != std::string::npos);
+}
+
+TEST_CASE("torch.export: a stack of no tensors is refused") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.stack.default";
+  node_of(j, 1)["inputs"] = Json::array({argument("tensors", {{"as_tensors", Json::array()}})});
+  CHECK(error_of(j).message.find("nothing to stack") != std::string::npos);
 }

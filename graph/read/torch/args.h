@@ -29,7 +29,7 @@ Result<JsonCursor> read_union(const JsonCursor& object);
 
 Result<ValueId> read_tensor_name(const JsonCursor& tensor_argument, const TorchScope& scope);  // {"name": "x"}
 Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& scope);  // {"as_name"|"as_int": ...}
-// The tensor that holds the number of an argument; kNoValue: the argument is no number of scope.numbers.
+// The tensor of scope.numbers that an argument names; kNoValue: it names none.
 ValueId find_number(const JsonCursor& argument, const TorchScope& scope);
 Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, const TorchScope& scope);
 

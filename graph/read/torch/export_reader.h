@@ -129,20 +129,11 @@ class TorchExportReader {
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
   void replace_symbol(const std::string& symbol, const Dim& size);  // in all sizes that are settled from now on
-  // Sizes of inputs that are multiples of others, or within a range, of guards and of nodes that assert something of sizes.
-  void read_guards(const JsonCursor& nodes);
-  std::optional<AssertedSizes> asserted_by(const JsonCursor& node) const;
-  // Replaces symbols by what differences say that are 0, and these symbols in the differences.
-  void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
-  void use_equations(std::vector<Dim>& differences);
-  ExportedSizes exported_sizes();
-  void narrow_by_guards(const std::vector<Dim>& differences);
   void note_range(const Symbol& symbol);
   // Sizes that guards say are no less than others, in a node that cuts one to the other: x[:, :y.shape[1]]. The larger
   // one becomes the sum of the smaller one and a rest. Whether a size changed.
   bool use_inequalities(const Node& made);
   bool split_larger_size(const Dim& room);
-  void note_unchecked_guards();
   std::vector<Symbol> traced_symbols();
   // The positions of a slice between sizes of which ranges and guards do not say that they lie in its tensor: a table of
   // 64 rows from p to p + q. A run checks positions. kNoValue: the slice is one that stays.
@@ -155,6 +146,18 @@ class TorchExportReader {
   void settle(Shape& shape);
   void settle(Node& node);
   void settle_sizes();  // of all values and nodes that were read
+
+  // ---- guarded_sizes.cpp: what guards and assertions say of sizes
+
+  // Sizes of inputs are multiples of others, or within a range.
+  void read_guards(const JsonCursor& nodes);
+  std::optional<AssertedSizes> asserted_by(const JsonCursor& node) const;
+  // Replaces symbols by what differences say that are 0, and these symbols in the differences.
+  void use_equations(std::vector<Dim>& differences);
+  void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
+  ExportedSizes exported_sizes();
+  void narrow_by_guards(const std::vector<Dim>& differences);
+  void note_unchecked_guards();
 
   // ---- numbers.cpp: numbers that are known only at run time, as tensors without axes
 

@@ -19,7 +19,7 @@ Result<bool> says_default(std::string_view target, std::string_view name, const 
   if (target.find("ize_affine.") == target.npos && target.find("choose_qparams_affine.") == target.npos) return false;
   QCG_TRY(given, read_union(value));
   if (name == "min_val" || name == "max_val") return given.key() == "as_none";
-  if (name == "preserve_zero") return given.key() == "as_bool" && *given.boolean();
+  if (name == "preserve_zero" && given.key() == "as_bool") return given.boolean();
   if (name != "zero_point_domain") return false;
   if (given.key() == "as_none") return true;
   QCG_TRY(domain, given.string());

@@ -73,6 +73,8 @@ constexpr Synonym kSynonyms[] = {
     {"prims.scalar_tensor.", "aten.scalar_tensor."},
     {"quant.", "torchao."},  // up to torchao 0.9
     {"torchao.choose_qparams_affine_float8.", "torchao.choose_scale_float8."},
+    {"torchao.quantize_affine_float8.", "torchao.quantize_affine."},  // read_float8 reads their arguments
+    {"torchao.dequantize_affine_float8.", "torchao.dequantize_affine."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -227,8 +229,6 @@ const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
   if (target == kOutDtype) return find_op("aten._int_mm.default");
-  if (target == kQuantizeFloat8) return find_op("torchao.quantize_affine.default");
-  if (target == kDequantizeFloat8) return find_op("torchao.dequantize_affine.default");
   std::string name(target.substr(kPrefix.size()));
   for (const Synonym& writing : kWriting)
     if (name == writing.other) return find_op(writing.name);

@@ -43,9 +43,8 @@ inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.defaul
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
 
-// Of 8-bit floats, whose blocks are those of the scale.
-inline constexpr std::string_view kQuantizeFloat8 = "torch.ops.torchao.quantize_affine_float8.default",
-                                  kDequantizeFloat8 = "torch.ops.torchao.dequantize_affine_float8.default";
+// To 8-bit floats, whose blocks are those of the scale.
+inline constexpr std::string_view kQuantizeFloat8 = "torch.ops.torchao.quantize_affine_float8.default";
 
 // sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with
 // self and other swapped; nullptr where self is a tensor, or no op does.

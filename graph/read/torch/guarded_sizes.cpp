@@ -1,0 +1,157 @@
+// What guards and assertions of an export say of its sizes, and what of it no run checks.
+//
+// Why here: guards.h reads one guard; what follows of all of them changes the symbols of the graph.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/read/torch/export_reader.h"
+#include "graph/read/torch/symbols.h"
+
+namespace qcg {
+namespace {
+
+// Torch compares strides with each other, and numbers of elements with 2, to choose strides, which change no result.
+bool is_of_strides(std::string_view guard) {
+  return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
+}
+
+// What a size was when torch exported.
+std::optional<int64_t> hint_of(const JsonCursor& size) {
+  const auto expr = size.find("as_expr");
+  const auto hint = expr ? expr->find("hint") : std::nullopt;
+  const auto written = hint && hint->is(JsonKind::object) ? hint->find("as_int") : std::nullopt;
+  if (!written) return std::nullopt;
+  const auto number = written->integer();
+  return number.ok() ? std::optional(*number) : std::nullopt;
+}
+
+}  // namespace
+
+void TorchExportReader::read_guards(const JsonCursor& nodes) {
+  const auto size_of = [&](std::string_view input, int64_t axis) -> std::optional<Dim> {
+    const auto at = scope_.tensors.find(input);
+    if (at == scope_.tensors.end()) return std::nullopt;
+    const Shape& shape = graph().value(at->second).shape;
+    return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
+  };
+  if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))
+    for (JsonCursor text : *guards)
+      if (auto guard = text.is(JsonKind::string) ? read_guard(*text.string(), size_of) : std::nullopt)
+        guards_.emplace_back(std::string(*text.string()), std::move(*guard));
+  for (JsonCursor node : nodes)
+    if (auto asserted = asserted_by(node)) guards_.emplace_back(std::move(asserted->text), std::move(asserted->guard));
+  std::vector<Dim> differences;
+  for (auto& [text, guard] : guards_) {
+    // s <= 8 * (s // 8) says that both are equal.
+    if (guard.says == SizeGuard::Says::at_least_0 && range_of(guard.difference, graph().symbols).max <= 0)
+      guard.says = SizeGuard::Says::zero;
+    if (guard.says == SizeGuard::Says::zero) differences.push_back(guard.difference);
+  }
+  exported_ = exported_sizes();
+  for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
+    before = known_sizes_.size();
+    use_equations(differences);
+  }
+  narrow_by_guards(differences);
+  if (!known_sizes_.empty())
+    for (Value& value : graph().values)
+      for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+}
+
+std::optional<AssertedSizes> TorchExportReader::asserted_by(const JsonCursor& node) const {
+  if (*node.string_at("target") != "torch.ops.aten._assert_scalar.default") return std::nullopt;
+  const auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array) || inputs->size() == 0) return std::nullopt;
+  const auto argument = (*inputs->begin()).find("arg");
+  const auto condition = argument ? argument->find("as_sym_bool") : std::nullopt;
+  const auto name = condition ? condition->string_at("as_name") : Result<std::string_view>(std::string_view());
+  const auto described = name.ok() ? truths_.find(*name) : truths_.end();
+  const auto expr = described == truths_.end() ? std::nullopt : described->second.find("as_expr");
+  const auto text = expr ? expr->string_at("expr_str") : Result<std::string_view>(std::string_view());
+  auto asserted = text.ok() ? read_assertion(*text) : std::nullopt;
+  if (!asserted || std::ranges::any_of(asserted->guard.difference.symbols(), is_unbacked)) return std::nullopt;
+  return asserted;
+}
+
+void TorchExportReader::divide_sizes(const std::vector<Dim>& differences, std::string_view reason) {
+  for (const auto& [symbol, divisor] : find_divisors(differences)) {
+    const std::string part = part_name(symbol, divisor);
+    graph().symbols.push_back({part});
+    make_multiple({symbol, part, divisor}, reason);
+  }
+}
+
+void TorchExportReader::use_equations(std::vector<Dim>& differences) {
+  constexpr const char* kReason = "torch checked that when it exported";
+  for (const SizeMultiple& m : find_multiples(differences)) {
+    const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
+    for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)})) make_multiple(still, kReason);
+  }
+  for (const Dim& difference : differences)
+    for (const SizeMultiple& m : find_equal_sizes(with_known(difference, known_sizes_), exported_))
+      make_multiple(m, kReason);
+  for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
+  divide_sizes(differences, kReason);
+  for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
+  std::erase_if(differences, [](const Dim& difference) { return !difference.valid() || difference.is_constant(); });
+}
+
+ExportedSizes TorchExportReader::exported_sizes() {
+  ExportedSizes out;
+  for (const ValueId input : graph().inputs) {
+    const Value& value = graph().value(input);
+    const auto meta = find_meta(root_, value.name);
+    const auto sizes = meta.ok() ? meta->find("sizes") : std::nullopt;
+    std::vector<std::optional<int64_t>> hints;
+    if (sizes && sizes->is(JsonKind::array))
+      for (JsonCursor size : *sizes) hints.push_back(hint_of(size));
+    hints.resize(value.shape.size());
+    for (size_t axis = 0; axis < value.shape.size(); ++axis)
+      if (is_one_symbol(value.shape[axis]))
+        out.emplace(value.shape[axis].symbols()[0], ExportedSize{static_cast<int64_t>(axis), hints[axis]});
+  }
+  return out;
+}
+
+void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
+  for (const Dim& difference : differences) {
+    const auto range = find_range(difference);
+    if (!range) continue;
+    const auto symbol = std::ranges::find(graph().symbols, range->name, &Symbol::name);
+    if (symbol == graph().symbols.end()) continue;
+    const int64_t min = std::max(symbol->min, range->min), max = std::min(symbol->max, range->max);
+    if (min > max || (min == symbol->min && max == symbol->max)) continue;
+    symbol->min = min, symbol->max = max;
+    note_range(*symbol);
+  }
+}
+
+void TorchExportReader::note_unchecked_guards() {
+  const std::vector<Symbol> traced = traced_symbols();
+  const auto is_checked = [&](const SizeGuard& guard) {
+    const Dim difference = settled(with_known(guard.difference, known_sizes_), traced);
+    const DimRange range = range_of(difference, traced);
+    switch (guard.says) {
+      case SizeGuard::Says::zero: return range.min == 0 && range.max == 0;
+      case SizeGuard::Says::at_least_0:
+        return range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
+                 return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
+               });
+      // Torch compares products and quotients to choose strides, too.
+      default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
+    }
+  };
+  size_t unchecked = 0;
+  std::string first;
+  for (const auto& [text, guard] : guards_)
+    if (!is_of_strides(text) && !is_checked(guard) && unchecked++ == 0) first = text;
+  if (unchecked > 0)
+    out_.notes.push_back(
+        fmt::format("{} condition{} of sizes that torch found when it exported {} not checked in a run, "
+                    "such as {}: a model may branch there, and only this branch was exported",
+                    unchecked, unchecked == 1 ? "" : "s", unchecked == 1 ? "is" : "are", shorten(first, 120)));
+}
+
+}  // namespace qcg
