@@ -157,6 +157,7 @@ class TorchExportReader {
   void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
   ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
+  void narrow(const Symbol& range);
   void note_unchecked_guards();
 
   // ---- numbers.cpp: numbers that are known only at run time, as tensors without axes
@@ -193,6 +194,7 @@ class TorchExportReader {
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_, truths_;
   std::vector<Dim> checked_rooms_;                         // sizes that are at least 0 where positions are in range
   std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
+  std::vector<std::string> unread_guards_;
   ExportedSizes exported_;
   KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;  // of numbers that data determines

@@ -17,6 +17,12 @@ bool is_of_strides(std::string_view guard) {
   return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
 }
 
+// Of sizes. What "or" joins are conditions of broadcasting, which the rules of shapes check.
+bool is_one_comparison(std::string_view guard) {
+  return guard.find(".size()[") != guard.npos && guard.find(" or ") == guard.npos &&
+         guard.find(" and ") == guard.npos && guard.find("._base.") == guard.npos && !is_of_strides(guard);
+}
+
 // What a size was when torch exported.
 std::optional<int64_t> hint_of(const JsonCursor& size) {
   const auto expr = size.find("as_expr");
@@ -36,10 +42,15 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
     const Shape& shape = graph().value(at->second).shape;
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
+  exported_ = exported_sizes();
   if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))
-    for (JsonCursor text : *guards)
-      if (auto guard = text.is(JsonKind::string) ? read_guard(*text.string(), size_of) : std::nullopt)
-        guards_.emplace_back(std::string(*text.string()), std::move(*guard));
+    for (JsonCursor written : *guards) {
+      if (!written.is(JsonKind::string)) continue;
+      const std::string_view text = *written.string();
+      if (auto guard = read_guard(text, size_of)) guards_.emplace_back(std::string(text), std::move(*guard));
+      else if (const auto range = find_range(text, size_of, exported_)) narrow(*range);
+      else if (is_one_comparison(text)) unread_guards_.emplace_back(text);
+    }
   for (JsonCursor node : nodes)
     if (auto asserted = asserted_by(node)) guards_.emplace_back(std::move(asserted->text), std::move(asserted->guard));
   std::vector<Dim> differences;
@@ -49,7 +60,6 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
       guard.says = SizeGuard::Says::zero;
     if (guard.says == SizeGuard::Says::zero) differences.push_back(guard.difference);
   }
-  exported_ = exported_sizes();
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
     before = known_sizes_.size();
     use_equations(differences);
@@ -116,16 +126,17 @@ ExportedSizes TorchExportReader::exported_sizes() {
 }
 
 void TorchExportReader::narrow_by_guards(const std::vector<Dim>& differences) {
-  for (const Dim& difference : differences) {
-    const auto range = find_range(difference);
-    if (!range) continue;
-    const auto symbol = std::ranges::find(graph().symbols, range->name, &Symbol::name);
-    if (symbol == graph().symbols.end()) continue;
-    const int64_t min = std::max(symbol->min, range->min), max = std::min(symbol->max, range->max);
-    if (min > max || (min == symbol->min && max == symbol->max)) continue;
-    symbol->min = min, symbol->max = max;
-    note_range(*symbol);
-  }
+  for (const Dim& difference : differences)
+    if (const auto range = find_range(difference)) narrow(*range);
+}
+
+void TorchExportReader::narrow(const Symbol& range) {
+  const auto symbol = std::ranges::find(graph().symbols, range.name, &Symbol::name);
+  if (symbol == graph().symbols.end()) return;
+  const int64_t min = std::max(symbol->min, range.min), max = std::min(symbol->max, range.max);
+  if (min > max || (min == symbol->min && max == symbol->max)) return;
+  symbol->min = min, symbol->max = max;
+  note_range(*symbol);
 }
 
 void TorchExportReader::note_unchecked_guards() {
@@ -143,8 +154,8 @@ void TorchExportReader::note_unchecked_guards() {
       default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
     }
   };
-  size_t unchecked = 0;
-  std::string first;
+  size_t unchecked = unread_guards_.size();
+  std::string first = unread_guards_.empty() ? "" : unread_guards_[0];
   for (const auto& [text, guard] : guards_)
     if (!is_of_strides(text) && !is_checked(guard) && unchecked++ == 0) first = text;
   if (unchecked > 0)

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "graph/ops/size_values.h"
 #include "graph/read/torch/meta.h"
@@ -35,17 +37,87 @@ std::optional<SizeGuard> compare(const Comparison& c, const Dim& left, const Dim
   return difference.valid() ? std::optional(SizeGuard{c.says, std::move(difference)}) : std::nullopt;
 }
 
+// What Python's operators and functions of sizes are of Dims.
+struct OfDims {
+  using Value = Dim;
+  const SizeOfInput& size_of;
+
+  static std::optional<Dim> number(double) { return std::nullopt; }
+  static std::optional<Dim> number(int64_t value) { return Dim(value); }
+  std::optional<Dim> size(std::string_view input, int64_t axis) { return size_of(input, axis); }
+  static std::optional<Dim> apply(std::string_view op, const Dim& a, const Dim& b) {
+    if (op == "+") return a + b;
+    if (op == "-") return a - b;
+    if (op == "*") return a * b;
+    if (op == "torch.sym_max(") return Dim::larger(a, b);
+    if (op == "torch.sym_min(") return Dim::smaller(a, b);
+    if ((op != "//" && op != "%") || b.is_constant(0)) return std::nullopt;
+    const Dim whole = Dim::floor_divide(a, b);
+    return op == "//" ? whole : a - b * whole;
+  }
+  static std::optional<Dim> apply(std::string_view, const Dim&) { return std::nullopt; }
+};
+
+// What they are of numbers, when symbols have values. Integers beyond 2^53 are rounded.
+struct OfNumbers {
+  using Value = double;
+  const SizeOfInput& size_of;
+  SymbolValues values;
+  std::set<std::string> used = {};  // symbols
+
+  template <class T>
+  static std::optional<double> number(T value) {
+    return static_cast<double>(value);
+  }
+  std::optional<double> size(std::string_view input, int64_t axis) {
+    const auto dim = size_of(input, axis);
+    if (!dim) return std::nullopt;
+    for (std::string& name : dim->symbols()) used.insert(std::move(name));
+    const auto value = dim->evaluate(values);
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  }
+  static std::optional<double> apply(std::string_view op, double a, double b) {
+    if (op == "+") return a + b;
+    if (op == "-") return a - b;
+    if (op == "*") return a * b;
+    if (op == "**") return std::pow(a, b);
+    if (op == "torch.sym_max(") return std::max(a, b);
+    if (op == "torch.sym_min(") return std::min(a, b);
+    if (op == "&")
+      return std::abs(a) < 0x1p53 && std::abs(b) < 0x1p53
+                 ? std::optional(static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b)))
+                 : std::nullopt;
+    if (b == 0) return std::nullopt;
+    return op == "/" ? a / b : op == "//" ? std::floor(a / b) : a - b * std::floor(a / b);
+  }
+  static std::optional<double> apply(std::string_view function, double a) {
+    return function == "math.trunc("                ? std::trunc(a)
+           : function == "math.floor("              ? std::floor(a)
+           : function == "math.ceil("               ? std::ceil(a)
+           : function == "round("                   ? std::nearbyint(a)
+           : function.find("sqrt") != function.npos ? std::sqrt(a)
+                                                    : a;  // torch.sym_float
+  }
+};
+
+// A guard's two sides and the sign between them.
+template <class Numbers>
 class Parser {
  public:
-  Parser(std::string_view text, const SizeOfInput& size_of) : text_(text), size_of_(size_of) {}
+  using Value = typename Numbers::Value;
+  Parser(std::string_view text, Numbers& numbers) : text_(text), numbers_(numbers) {}
 
-  std::optional<SizeGuard> guard() {
-    const auto left = sum(0);
+  struct Sides {
+    const Comparison& sign;
+    Value left, right;
+  };
+  std::optional<Sides> guard() {
+    const auto left = bits(0);
     if (!left) return std::nullopt;
     for (const Comparison& c : kComparisons) {
       if (!take(c.sign)) continue;
-      const auto right = sum(0);
-      return right && text_.empty() ? compare(c, *left, *right) : std::nullopt;
+      const auto right = bits(0);
+      return right && text_.empty() ? std::optional(Sides{c, *left, *right}) : std::nullopt;
     }
     return std::nullopt;
   }
@@ -59,53 +131,54 @@ class Parser {
     return true;
   }
 
-  std::optional<Dim> sum(int depth) {
-    auto value = product(depth);
+  // Operands that any of the operators joins, from left to right.
+  template <size_t N, class Operand>
+  std::optional<Value> joined(const std::string_view (&operators)[N], Operand operand) {
+    std::optional<Value> value = operand();
     while (value) {
-      const bool plus = take("+");
-      if (!plus && !take("-")) return value;
-      const auto next = product(depth);
-      if (!next) return std::nullopt;
-      value = plus ? *value + *next : *value - *next;
+      const auto op = std::ranges::find_if(operators, [&](std::string_view word) { return take(word); });
+      if (op == std::end(operators)) return value;
+      const std::optional<Value> next = operand();
+      value = next ? numbers_.apply(*op, *value, *next) : std::nullopt;
     }
     return value;
   }
-
-  std::optional<Dim> product(int depth) {
-    auto value = factor(depth);
-    while (value) {
-      const bool quotient = take("//"), remainder = !quotient && take("%");
-      if (!quotient && !remainder && !take("*")) return value;
-      const auto next = factor(depth);
-      if (!next || (!quotient && !remainder)) {
-        value = next ? std::optional(*value * *next) : std::nullopt;
-        continue;
-      }
-      if (next->is_constant(0)) return std::nullopt;
-      const Dim whole = Dim::floor_divide(*value, *next);
-      value = quotient ? whole : *value - *next * whole;
-    }
-    return value;
+  std::optional<Value> bits(int depth) {
+    return joined({"&"}, [&] { return sum(depth); });
+  }
+  std::optional<Value> sum(int depth) {
+    return joined({"+", "-"}, [&] { return product(depth); });
+  }
+  std::optional<Value> product(int depth) {
+    return joined({"//", "/", "%", "*"}, [&] { return power(depth); });
+  }
+  std::optional<Value> power(int depth) {
+    return joined({"**"}, [&] { return factor(depth); });
   }
 
-  std::optional<Dim> factor(int depth) {
+  std::optional<Value> factor(int depth) {
     if (depth > kDeepest) return std::nullopt;
     if (take("-")) {
-      const auto value = factor(depth + 1);
-      return value ? std::optional(Dim(-1) * *value) : std::nullopt;
+      const auto value = power(depth + 1), zero = numbers_.number(int64_t{0});
+      return value && zero ? numbers_.apply("-", *zero, *value) : std::nullopt;
     }
     if (take("(")) {
-      auto value = sum(depth + 1);
+      auto value = bits(depth + 1);
       return value && take(")") ? value : std::nullopt;
     }
-    for (const bool larger : {true, false}) {
-      if (!take(larger ? "torch.sym_max(" : "torch.sym_min(")) continue;
-      const auto a = sum(depth + 1);
-      const auto b = a && take(",") ? sum(depth + 1) : std::nullopt;
-      if (!b || !take(")")) return std::nullopt;
-      return larger ? Dim::larger(*a, *b) : Dim::smaller(*a, *b);
-    }
-    if (!take("L")) return number() ? std::optional(Dim(number_)) : std::nullopt;
+    for (const std::string_view function : {"torch.sym_max(", "torch.sym_min("})
+      if (take(function)) {
+        const auto a = bits(depth + 1);
+        const auto b = a && take(",") ? bits(depth + 1) : std::nullopt;
+        return b && take(")") ? numbers_.apply(function, *a, *b) : std::nullopt;
+      }
+    for (const std::string_view function : {"math.trunc(", "math.floor(", "math.ceil(", "round(", "torch.sym_float(",
+                                            "torch.sym_sqrt(", "torch._sym_sqrt(", "math.sqrt("})
+      if (take(function)) {
+        const auto a = bits(depth + 1);
+        return a && take(")") ? numbers_.apply(function, *a) : std::nullopt;
+      }
+    if (!take("L")) return literal();
     std::string name;
     while (!take(".size()[")) {
       const auto part = subscript();
@@ -113,7 +186,7 @@ class Parser {
       name += (name.empty() ? "" : "_") + *part;
     }
     if (!number() || !take("]")) return std::nullopt;
-    return size_of_(name, number_);
+    return numbers_.size(name, number_);
   }
 
   // ['cache'][0] of a list that is an input: its tensor is the input cache_0.
@@ -127,6 +200,17 @@ class Parser {
     return take("']") ? std::optional(std::move(name)) : std::nullopt;
   }
 
+  std::optional<Value> literal() {
+    const std::string_view before = text_;
+    if (number() && !text_.starts_with('.') && !text_.starts_with('e')) return numbers_.number(number_);
+    text_ = before;
+    double fraction = 0;
+    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), fraction);
+    if (error != std::errc() || fraction < 0) return std::nullopt;
+    text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+    take("");
+    return numbers_.number(fraction);
+  }
   bool number() {
     const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), number_);
     if (error != std::errc() || number_ < 0) return false;
@@ -135,9 +219,30 @@ class Parser {
   }
 
   std::string_view text_;
-  const SizeOfInput& size_of_;
+  Numbers& numbers_;
   int64_t number_ = 0;
 };
+
+bool holds(const Parser<OfNumbers>::Sides& sides) {
+  const double difference = static_cast<double>(sides.sign.factor) * (sides.left - sides.right);
+  if (std::isnan(difference)) return false;
+  if (sides.sign.says == SizeGuard::Says::at_least_0) return sides.sign.number < 0 ? difference > 0 : difference >= 0;
+  return (difference == 0) == (sides.sign.says == SizeGuard::Says::zero);
+}
+
+// The sizes below kMostTriedSize for which `holds` is true, where they are one range; nullopt: it is unknown for one.
+std::optional<Symbol> tried_range(const std::string& symbol, const std::function<std::optional<bool>(int64_t)>& holds) {
+  Symbol found{symbol, 0, 0};
+  for (int64_t size = 1; size < kMostTriedSize; ++size) {
+    const auto value = holds(size);
+    if (!value) return std::nullopt;
+    if (!*value) continue;
+    if (found.min == 0) found.min = size;
+    else if (found.max != size - 1) return std::nullopt;
+    found.max = size;
+  }
+  return found.min == 0 ? std::nullopt : std::optional(found);
+}
 
 // c1 * a * f + c2 * b * f = 0 of two symbols, one of which is a multiple of the other. Torch assumes that no size is 0,
 // so that factors of both terms say nothing.
@@ -192,8 +297,29 @@ bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, int
 
 std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of) {
   if (guard.size() > kMostText) return std::nullopt;
-  auto read = Parser(guard, size_of).guard();
+  OfDims numbers{size_of};
+  const auto sides = Parser(guard, numbers).guard();
+  auto read = sides ? compare(sides->sign, sides->left, sides->right) : std::nullopt;
   return read && read->difference.count_terms() <= kMostTerms ? std::move(read) : std::nullopt;
+}
+
+std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size_of, const ExportedSizes& exported) {
+  if (guard.size() > kMostText) return std::nullopt;
+  OfNumbers numbers{size_of, {}};
+  for (const auto& [symbol, size] : exported)
+    if (size.hint) numbers.values.emplace(symbol, *size.hint);
+  const auto at_export = Parser(guard, numbers).guard();
+  if (!at_export || !holds(*at_export) || numbers.used.size() != 1) return std::nullopt;
+  const std::string symbol = *numbers.used.begin();
+  if (numbers.values[symbol] >= kMostTriedSize) return std::nullopt;
+  auto found = tried_range(symbol, [&](int64_t size) -> std::optional<bool> {
+    numbers.values[symbol] = size;
+    const auto sides = Parser(guard, numbers).guard();
+    return sides ? std::optional(holds(*sides)) : std::nullopt;
+  });
+  if (found && found->min == 1) found->min = 0;
+  if (found && found->max == kMostTriedSize - 1) found->max = INT64_MAX;
+  return found;
 }
 
 std::optional<AssertedSizes> read_assertion(std::string_view expr) {
@@ -289,17 +415,11 @@ std::optional<Symbol> find_range(const Dim& difference) {
   if (!difference.valid() || !difference.has_calls()) return std::nullopt;
   const std::vector<std::string> symbols = difference.symbols();
   if (symbols.size() != 1) return std::nullopt;
-  Symbol found{symbols[0], 0, 0};
-  for (int64_t size = 1; size < kMostTriedSize; ++size) {
-    const auto value = difference.evaluate({{found.name, size}});
-    if (!value) return std::nullopt;
-    if (*value != 0) continue;
-    if (found.min == 0) found.min = size;
-    else if (found.max != size - 1) return std::nullopt;
-    found.max = size;
-  }
-  if (found.min == 0 || found.max == kMostTriedSize - 1) return std::nullopt;
-  return found;
+  const auto found = tried_range(symbols[0], [&](int64_t size) -> std::optional<bool> {
+    const auto value = difference.evaluate({{symbols[0], size}});
+    return value ? std::optional(*value == 0) : std::nullopt;
+  });
+  return found && found->max < kMostTriedSize - 1 ? found : std::nullopt;
 }
 
 }  // namespace qcg

@@ -71,5 +71,10 @@ std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences
 //
 //   (s0 // 8) * (s0 // 8) - 16   ->  s0 in 32 to 39
 std::optional<Symbol> find_range(const Dim& difference);
+// The same of a guard that no difference of Dims says: it has fractions, powers, roots or bits. The largest size is INT64_MAX if
+// it holds for all that were tried from some size on. nullopt also: it does not hold for the exported sizes.
+//
+//   ((2 * L['x'].size()[1]) / 3) == 34.666666666666664   ->  52 alone
+std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size_of, const ExportedSizes& exported);
 
 }  // namespace qcg
