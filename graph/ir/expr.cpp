@@ -367,6 +367,11 @@ bool Expr::is_integer() const {
   return std::all_of(args.begin(), args.end(), [](const Expr& arg) { return arg.is_integer(); });
 }
 
+bool Expr::has_f32() const {
+  if (kind == ExprKind::call && find_function(function)->in == ExprFunction::In::integers) return false;
+  return std::all_of(args.begin(), args.end(), [](const Expr& arg) { return arg.has_f32(); });
+}
+
 bool Expr::has_f64() const {
   if (kind == ExprKind::acc) return false;
   if (kind == ExprKind::cast && is_floating(dtype) && dtype != DType::f64 && dtype != DType::f32) return false;

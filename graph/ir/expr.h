@@ -125,6 +125,7 @@ struct Expr {
   std::vector<double> evaluate_all(std::span<const std::vector<double>> ins, size_t count) const;
   std::vector<int64_t> evaluate_all_integers(std::span<const std::vector<int64_t>> ins, size_t count) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
+  bool has_f32() const;     // functions that kernels compute in f32
   bool has_f64() const;     // functions that kernels compute in f64, casts to f64, f32 and integers
   int count_nodes() const;
   // The indices of the leaves of this kind, each once, ascending.

@@ -132,7 +132,7 @@ class RowFuser {
       if (node.outputs.size() != 1 || !node.arg("sizes").get<std::vector<Dim>>()->empty()) return std::nullopt;
       const Expr& e = node.arg("exprs").get<std::vector<Expr>>()->front();
       out.operands = *node.arg("operands").get<Ids>();
-      if (!e.leaves(ExprKind::pos).empty() || out.operands.empty()) return std::nullopt;
+      if (!e.leaves(ExprKind::pos).empty() || out.operands.empty() || !e.has_f32()) return std::nullopt;
       out.shape = graph_.value(node.outputs[0]).shape;
       const bool elements =
           !out.shape.empty() && out.shape.back() == shape_.back() && product(lead_of(out.shape)) == rows_;
