@@ -1,11 +1,13 @@
-"""BERT-base beside ONNX Runtime, PyTorch and AOTInductor: sequences/s with random weights, interleaved, on one machine.
+"""BERT-base beside ONNX Runtime, ExecuTorch, PyTorch and AOTInductor: sequences/s with random weights, interleaved, on one machine.
 
     python bench/peers_bert.py --qcodegen build/release/cli/qcodegen --work build/peers
     python bench/peers_bert.py … --layers 2 --schemes f32,da8w8 --torch none --rounds 5
 
 Every round starts each contender in a process of its own, one after the other, and the table has the medians over rounds:
 neighbours of a moment share its machine. Needs torch, torchao and transformers; onnx, onnxscript and onnxruntime for its
-column. ONNX Runtime has no bfloat16 on CPUs: its f32 stands beside bf16; its dynamic int8 stands beside da8w8.
+column. ONNX Runtime has no bfloat16 on CPUs: its f32 stands beside bf16; its dynamic int8 stands beside da8w8. So do those of
+ExecuTorch's XNNPACK. PyPI's executorch needs an older torch than the others: it runs in a Python of its own, which has
+executorch, torchao and transformers.
 """
 import argparse
 import json
@@ -113,6 +115,33 @@ def time_onnxruntime(options, scheme):
     return median_time(lambda: session.run(None, feed))
 
 
+def export_executorch(options, scheme, path):
+    """The model as ExecuTorch lowers it: what XNNPACK has kernels for is XNNPACK's."""
+    import torch
+    import torchao.quantization as q
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from torchao.quantization.granularity import PerAxis
+    model = make_model(options, "f32")
+    if scheme == "da8w8":  # the spelling that XNNPACK's partitioner knows
+        q.quantize_(model, q.Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=PerAxis(0)))
+    with torch.no_grad():
+        exported = torch.export.export(Encoder.of(model), (example(options),))
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    path.write_bytes(lowered.to_executorch().buffer)
+
+
+def time_executorch(options, scheme):
+    from executorch.runtime import Runtime
+    name = "da8w8" if scheme == "da8w8" else "f32"
+    path = model_file(options, f"{name}.pte")
+    if not path.exists():
+        export_executorch(options, name, path)
+    method = Runtime.get().load_program(path).load_method("forward")
+    ids = example(options)
+    return median_time(lambda: method.execute([ids]))
+
+
 def time_torch(options, mode, scheme):
     import torch
     import torch._inductor as inductor
@@ -133,7 +162,8 @@ def time_contender(options, who, scheme):
         report = run_json([options.qcodegen, "bench", model_file(options, f"{scheme}.qcg"), "--whole",
                            "--threads", options.threads, "--json"])
         return report["phases"][0]["median_us"] * 1e-6
-    return run_json([sys.executable, __file__, *sys.argv[1:], "--one", who, "--schemes", scheme])
+    python = options.executorch if who == "ExecuTorch" else sys.executable
+    return run_json([python, __file__, *sys.argv[1:], "--one", who, "--schemes", scheme])
 
 
 def main():
@@ -142,14 +172,15 @@ def main():
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch", type=int, default=8, help="sequences")
     parser.add_argument("--length", type=int, default=128, help="tokens of each")
+    parser.add_argument("--executorch", type=pathlib.Path, help="a Python that has executorch; without it, it does not take part")
     parser.add_argument("--schemes", default=",".join(SCHEMES), type=lambda text: text.split(","))
     options = parser.parse_args()
     if options.one:
         scheme = options.schemes[0]
-        one = time_onnxruntime(options, scheme) if options.one == "onnxruntime" else time_torch(options, options.one, scheme)
-        return print(json.dumps(one))
+        own = {"onnxruntime": time_onnxruntime, "ExecuTorch": time_executorch}.get(options.one)
+        return print(json.dumps(own(options, scheme) if own else time_torch(options, options.one, scheme)))
 
-    contenders = ["qcodegen", "onnxruntime"] + [t for t in TORCH if t in options.torch]
+    contenders = ["qcodegen", "onnxruntime"] + (["ExecuTorch"] if options.executorch else []) + [t for t in TORCH if t in options.torch]
     prepare(options, contenders)
     results = {}
     for number in range(options.rounds):
