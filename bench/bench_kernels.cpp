@@ -199,11 +199,11 @@ Rows make_rows(const Problem& p, int64_t m, const Options& o) {
   Rows out{std::vector<std::byte>(size_t(m * o.k) * 4), std::vector<std::byte>(size_t(m * o.n) * 4),
            std::vector<float>(size_t(m), 0.01f)};
   std::mt19937 rng(2);
+  std::normal_distribution<double> normal;  // slices of floats leave rests of some of them
   for (int64_t i = 0; i < m * o.k; ++i) {
-    const int q = int(rng() % 255) - 127;
     if (is_floating(p.activation))
-      double_to_element(p.activation, q * 0x1p-6, out.x.data() + size_t(i) * dtype_bytes(p.activation));
-    else out.x[size_t(i)] = std::byte(int8_t(q));
+      double_to_element(p.activation, normal(rng), out.x.data() + size_t(i) * dtype_bytes(p.activation));
+    else out.x[size_t(i)] = std::byte(int8_t(int(rng() % 255) - 127));
   }
   return out;
 }

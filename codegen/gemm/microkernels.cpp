@@ -169,7 +169,7 @@ bool runs_on(Isa isa, Isa target) {
 }
 
 int slices_of(const Microkernel& row) {
-  return compute_info(row.compute).integer && is_floating(row.activation) ? 3 : 1;
+  return compute_info(row.compute).integer && is_floating(row.activation) ? 2 : 1;
 }
 
 namespace {

@@ -69,10 +69,10 @@ bool runs_on(Isa isa, Isa target);
 bool serves(const Microkernel& row, const Problem& problem);
 // Whether the row's instruction multiplies weights of this form.
 bool unpacks_for(const LayoutKind& form, const Microkernel& row);
-// Integers that stand for one activation: 3 where an instruction of integers multiplies floats (quant/slices.h), else
+// Integers that stand for one activation: 2 where an instruction of integers multiplies floats (quant/slices.h), else
 // 1.
 int slices_of(const Microkernel& row);
-// The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
+// The longest group that slices serve: its sums of a high slice, 256 times themselves, are within int32.
 inline constexpr int64_t kLongestSliced = 256;
 
 // The one packed layout of a problem's weights on a target: every M bucket's kernel reads these bytes.

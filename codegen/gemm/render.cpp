@@ -23,7 +23,7 @@ void add_vector_picture(const GemmShape& shape, Add add) {
   add(fmt::format("         +{0}+{0}+", "--------"));
   add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k{}",
                   shape.mr, shape.compute.name, shape.compute.kd,
-                  shape.slices > 1 ? fmt::format(", {} slices of each", shape.slices) : ""));
+                  shape.sliced ? fmt::format(", {} slices of each", shape.slices) : ""));
   add(fmt::format("         +{0}+{0}+", "--------"));
 }
 

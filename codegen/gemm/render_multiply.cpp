@@ -31,29 +31,34 @@ std::string block_range(const GemmShape& shape) {
 
 std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kSegmentWeights, shape.panel.zero_at); }
 
-// `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the
-// first ones left over begin.
-std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, const std::string& layer) {
+// `unpacks`: of the first tile, where it leaves a block for the others. `is_layer`: of what slices leave over.
+std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, bool is_layer = false) {
   const bool reads_block = shape.schedule.unpacks_block && !unpacks;
   const bool tails = !shape.schedule.tails.empty();
   const bool in_place = shape.in_place();
-  std::string x = in_place ? "x + t * (MR * x_bytes)" : "x + t * (UNITS * MR)", first = "true";
+  std::string first = "true", x = is_layer   ? "layer_units(call, layer, t0 + t)"
+                                  : in_place ? "x + t * (MR * x_bytes)"
+                                             : "x + t * (UNITS * MR)";
   if (shape.has_blocks()) {
-    x += fmt::format(" + kUnitsAt[b] * {}", in_place ? "4" : tails ? "rows_of(call, t0 + t)" : "MR");
+    x += fmt::format(" + kUnitsAt[b]{} * {}", is_layer ? " / SLICES" : "",
+                     in_place ? "4"
+                     : tails  ? "rows_of(call, t0 + t)"
+                              : "MR");
     first = "b == 0";
   }
   std::vector<Parameter> out = {{"const uint8_t* w", reads_block ? "block" : "w"},
-                                {in_place ? "const uint8_t* x" : "const qcg_unit* x", x + layer},
+                                {in_place ? "const uint8_t* x" : "const qcg_unit* x", x},
                                 {"uint8_t* c", std::string(kTile)}};
   if (in_place) out.insert(out.begin() + 2, {"int64_t x_bytes, int64_t last", "x_bytes, last_row(call, t0 + t)"});
   if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
   if (shape.loops_over_groups(reads_block)) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
   else out.push_back({std::string(counter(shape)), shape.scales_weights() ? "block_steps" : block_range(shape)});
-  out.push_back({"bool first", layer.empty() ? first : "false"});
+  out.push_back({"bool first", is_layer ? "false" : first});
   if (shape.zeros_in_tile(reads_block) && !shape.has_group_scales())
     out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   if (reads_block && shape.sums_groups()) out.push_back({"const uint8_t* header", "w"});
-  if (shape.x_words() > 0) out.push_back({"const qcg_unit* x_sums", "sums_of(call, t0 + t)" + layer});
+  if (shape.x_words() > 0)
+    out.push_back({"const qcg_unit* x_sums", is_layer ? "layer_sums(call, layer, t0 + t)" : "sums_of(call, t0 + t)"});
   if (shape.compute.tiles && shape.sums_groups()) out.push_back({"int64_t rows", "rows_of(call, t0 + t)"});
   out.push_back({"const uint8_t* next, int64_t next_step", "next + t * fetches * next_step, next_step"});
   return out;
@@ -84,19 +89,22 @@ std::vector<Parameter> rests_parameters(const GemmShape& shape) {
 }  // namespace
 
 void add_multiply(const GemmShape& shape, V& out) {
-  const std::string function = shape.schedule.tails.empty() ? "multiply_tile" : "multiply_of(rows_of(call, t0 + t))";
-  const auto call = [&](std::string_view callee, bool unpacks, const std::string& layer) {
-    return fmt::format("{}({});", callee, joined(tile_parameters(shape, unpacks, layer), &Parameter::passed));
+  const bool tails = !shape.schedule.tails.empty();
+  const std::string function = tails ? "multiply_of(rows_of(call, t0 + t))" : "multiply_tile";
+  const auto call = [&](std::string_view callee, bool unpacks, bool is_layer = false) {
+    return fmt::format("{}({});", callee, joined(tile_parameters(shape, unpacks, is_layer), &Parameter::passed));
   };
   std::vector<V> calls;
   const bool first = shape.first_tile_unpacks();
-  if (first) calls.emplace_back("if (t == 0) " + call("unpack_and_multiply", true, ""));
-  calls.emplace_back((first ? "else " : "") + call(function, false, ""));
-  if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(function, false, " + deep_at(call)"));
+  if (first) calls.emplace_back("if (t == 0) " + call("unpack_and_multiply", true));
+  calls.emplace_back((first ? "else " : "") + call(function, false));
+  if (shape.sliced)
+    calls.emplace_back("for (int layer = 0; layer < layers_of(call, t0 + t); ++layer) " +
+                       call(tails ? "layer_of(rows_of(call, t0 + t))" : "multiply_layer", false, true));
   out["tile_calls"] = V::from_items(std::move(calls));
   out["block_range"] = shape.schedule.unpacks_block && shape.scales_weights() ? block_range(shape) : "";
-  out["tile_parameters"] = joined(tile_parameters(shape, false, ""), &Parameter::declared);
-  out["first_tile_parameters"] = joined(tile_parameters(shape, true, ""), &Parameter::declared);
+  out["tile_parameters"] = joined(tile_parameters(shape, false), &Parameter::declared);
+  out["first_tile_parameters"] = joined(tile_parameters(shape, true), &Parameter::declared);
   out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);
   out["block_arguments"] = joined(unpack_parameters(shape), &Parameter::passed);
   out["rests_parameters"] = joined(rests_parameters(shape), &Parameter::declared);

@@ -43,17 +43,25 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["offsets_in_header"] = panel.offsets_in_header;
 }
 
+// So many rests of a row are listed however short it is.
+constexpr int64_t kFewRests = 16;
+
 // What slices leave over is multiplied one k at a time: where its weights are.
 void add_rests(const GemmShape& shape, V& out) {
   const LayoutKind& kind = *shape.panel.kind;
-  out["most_rests"] = std::max<int64_t>(16, shape.x_k / 32);
+  out["most_rests"] = std::max(kFewRests, shape.x_k / 32);
   out["weight_kind"] = kind.kind;
   out["weight_k_step"] = kind.k_step;
   out["weight_step_bytes"] = shape.panel.step_bytes();
   out["weight_vector_bytes"] = shape.vector_bytes();
-  std::vector<V> unit_of_k;
-  for (int k = 0; k < kind.k_step; ++k) unit_of_k.push_back(V(kind.is_shuffled() ? k % 4 * 2 + k / 4 : k));
-  out["unit_of_k"] = V::from_items(std::move(unit_of_k));
+  // Nibbles of a dword are found by the byte where a load begins, rows of bytes as long as a vector by their address. Only
+  // low and high nibbles differ then, which are every other unit.
+  const bool rows = kind.bits == 8 && kind.columns == shape.vl;
+  out["k_of_class"] = rows ? kind.k_step : kind.is_shuffled() ? kind.k_step / 2 : 1;
+  out["bytes_of_class"] = rows ? kind.columns : kind.is_shuffled() ? 1 : 0;
+  std::vector<V> unit_of_class;
+  for (int unit = 0; unit < (rows ? 1 : kind.is_shuffled() ? 2 : kind.k_step); ++unit) unit_of_class.push_back(V(unit));
+  out["unit_of_class"] = V::from_items(std::move(unit_of_class));
 }
 
 }  // namespace
@@ -71,17 +79,18 @@ std::string x_zero(const GemmShape& shape, std::string_view row) {
 void add_packing(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   const Problem& problem = shape.problem;
-  const bool sliced = shape.slices > 1;
-  out["slices"] = shape.slices;
+  const bool sliced = shape.sliced;
+  out["sliced"] = sliced;
   out["in_place"] = shape.in_place();
   out["activation_bytes"] = dtype_bytes(problem.activation);
-  if (sliced) add_rests(shape, out);
+  if (sliced) add_rests(shape, out), out["slices"] = shape.slices;
   out["element"] = sliced ? "float" : shape.compute.cpp_element;
   out["activation_dtype"] = dtype_name(problem.activation);
   out["row_bytes"] = sliced ? std::to_string(shape.x_k * 4) : "UNITS * 4";
-  out["pack_bytes"] = shape.compute.tiles ? "UNITS * 4"
-                      : sliced            ? fmt::format("2 * MR * UNITS * 4 + {}", shape.x_k * 4)
-                                          : "MR * UNITS * 4";
+  out["pack_bytes"] =
+      shape.compute.tiles ? "UNITS * 4"
+      : sliced ? fmt::format("(MR * (UNITS + LAYERS * LAYER_UNITS) + {}) * 4", std::max(shape.x_k, 2 * kFewRests))
+               : "MR * UNITS * 4";
   out["activation"] = dtype_info(problem.activation).cpp;
   out["pack_function"] =
       fmt::format("pack_{}_{}", sliced ? "f32" : shape.compute.element, dtype_name(problem.activation));

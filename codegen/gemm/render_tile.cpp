@@ -1,5 +1,6 @@
 // The register tile of a GEMM kernel: its sums, the units of one iteration, what it fetches ahead.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -91,13 +92,15 @@ std::string operand(const GemmShape& shape, const std::vector<std::string>& unit
 struct Tile {
   int rows;
   bool unpacks = false;
+  bool is_layer = false;  // of what slices leave over
 };
 
 bool reads_block(const GemmShape& shape, const Tile& tile) { return shape.schedule.unpacks_block && !tile.unpacks; }
 
 std::string function_of(const GemmShape& shape, const Tile& tile) {
   if (tile.unpacks) return "unpack_and_multiply";
-  return tile.rows == shape.mr ? "multiply_tile" : fmt::format("multiply_tile_{}", tile.rows);
+  const std::string_view name = tile.is_layer ? "multiply_layer" : "multiply_tile";
+  return tile.rows == shape.mr ? std::string(name) : fmt::format("{}_{}", name, tile.rows);
 }
 
 // The units of dot `index` of an iteration, for the vectors [v0, v1).
@@ -176,9 +179,11 @@ std::vector<V> dots_of(const GemmShape& shape, const Tile& tile) {
 std::string sum_of(const GemmShape& shape, int r, int v) {
   if (shape.panel.corrections != Corrections::none)
     return fmt::format("vi_add({}, {})", acc(0, r, v), correction_of(shape, v, std::to_string(r)));
-  if (shape.slices == 1) return acc(0, r, v);
-  return fmt::format("join_slices({}, {}, {}, x_sums[3 * MR + {}], x_sums[4 * MR + {}])", acc(0, r * 3, v),
-                     acc(0, r * 3 + 1, v), acc(0, r * 3 + 2, v), r, r);
+  if (!shape.sliced) return acc(0, r, v);
+  std::vector<std::string> parts;
+  for (int s = 0; s < shape.slices; ++s) parts.push_back(acc(0, r * shape.slices + s, v));
+  parts.push_back(fmt::format("x_sums[{} * MR + {}]", shape.slices, r));
+  return fmt::format("join_slices({})", fmt::join(parts, ", "));
 }
 
 V tile_dict(const GemmShape& shape, const Tile& tile) {
@@ -188,7 +193,7 @@ V tile_dict(const GemmShape& shape, const Tile& tile) {
   for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < x_rows; ++r)
       for (int v = 0; v < shape.nv; ++v) {
-        const bool sliced = shape.slices > 1 && set == 0;
+        const bool sliced = shape.sliced && set == 0;
         accs.push_back(
             V::dict({{"name", acc(set, r, v)},
                      {"start", sliced ? start_of_slice(shape, v, r % shape.slices, r / shape.slices) : zero(shape)}}));
@@ -200,15 +205,18 @@ V tile_dict(const GemmShape& shape, const Tile& tile) {
           sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < shape.nv; ++v)
-      stores.push_back(V::dict({{"acc", sum_of(shape, r, v)},
-                                {"sum", fmt::format("c{}_{}", r, v)},
-                                {"at", (r * shape.panel.nr + v * shape.vl) * 4},
-                                {"x_sum", shape.slices > 1 ? fmt::format("5 * MR + {}", r) : std::to_string(r)},
-                                {"v", v}}));
+      stores.push_back(
+          V::dict({{"acc", sum_of(shape, r, v)},
+                   {"sum", fmt::format("c{}_{}", r, v)},
+                   {"at", (r * shape.panel.nr + v * shape.vl) * 4},
+                   {"x_sum", shape.sliced ? fmt::format("{} * MR + {}", shape.x_words() - 1, r) : std::to_string(r)},
+                   {"v", v}}));
   const bool of_block = reads_block(shape, tile);
   return V::dict({{"rows", rows},
                   {"function", function_of(shape, tile)},
                   {"unpacks", tile.unpacks},
+                  {"is_layer", tile.is_layer},
+                  {"step_units", shape.x_units(shape.k_iteration)},
                   {"reads_block", of_block},
                   {"by_groups", shape.loops_over_groups(of_block)},
                   {"knows_zeros", shape.zeros_in_tile(of_block)},
@@ -243,11 +251,15 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
   std::vector<V> tiles{tile_dict(shape, {shape.mr})};
   if (shape.first_tile_unpacks()) tiles.push_back(tile_dict(shape, {shape.mr, true}));
   for (int rows : shape.schedule.tails) tiles.push_back(tile_dict(shape, {rows}));
+  if (shape.sliced) {
+    const GemmShape layer = shape.of_layer();
+    tiles.push_back(tile_dict(layer, {shape.mr, false, true}));
+    for (int rows : shape.schedule.tails) tiles.push_back(tile_dict(layer, {rows, false, true}));
+  }
   out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
   out["unpacked_step_bytes"] = unpacked_step_bytes(shape);
   out["run_steps"] = shape.run_k() / shape.k_iteration;
-  out["step_units"] = shape.x_units(shape.k_iteration);
 }
 
 // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed

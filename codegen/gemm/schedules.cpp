@@ -24,7 +24,7 @@ bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
 
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
-  if (is_sliced(row)) return vector_bytes == 32 ? 2 : 4;  // three slices of each
+  if (is_sliced(row)) return vector_bytes == 32 ? 2 : 6;  // two slices of each
   if (row.isa == Isa::portable) return 2;                 // 16 registers of 16 bytes, 4 per row
   if (vector_bytes == 32) return row.compute == "maddubs" ? 4 : 6;
   // What four k of fp8 share while they are unpacked wants registers.
@@ -86,8 +86,8 @@ double tile_cost(const GemmShape& shape, int64_t m) {
   const auto tiles = double((m + mr - 1) / mr);
   if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
   const double units = double(shape.panel.group_padded) / shape.compute.kd;
-  // Three products of four k in the place of four, and little to unpack.
-  if (is_sliced(row)) return tiles * (mr * (0.75 + 1.8 / units) + 0.5) / double(m);
+  // Two products of four k in the place of four, and little to unpack.
+  if (is_sliced(row)) return tiles * (mr * (0.5 + (shape.keeps_sums(mr) ? 1.3 : 1.8) / units) + 0.5) / double(m);
   const double taller = mr > 8 ? 1.05 : 1;  // 16 sums hide any latency: more save loads, which few kernels wait for
   const double scaling = !shape.sums_groups() ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
   return taller * tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);

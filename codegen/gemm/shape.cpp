@@ -34,9 +34,10 @@ GemmShape::GemmShape(const Problem& p, const GemmSchedule& c)
       mr(c.mr),
       vl(isa_info(c.microkernel->isa).vector_bytes / 4),
       nv(c.layout.nr / vl),
+      sliced(slices_of(*c.microkernel) > 1),
       slices(slices_of(*c.microkernel)),
       groups(panel.grouped ? Groups::of_scales
-             : slices > 1  ? Groups::of_slices
+             : sliced      ? Groups::of_slices
                            : Groups::none) {
   if (groups == Groups::of_slices) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
@@ -68,7 +69,7 @@ bool GemmShape::can_scale() const {
 
 bool GemmShape::can_read_in_place() const {
   constexpr int kMostRows = 8;
-  return compute.element == dtype_name(problem.activation) && !compute.integer && !compute.tiles && slices == 1 &&
+  return compute.element == dtype_name(problem.activation) && !compute.integer && !compute.tiles && !sliced &&
          !ordered && mr <= kMostRows && problem.k_segments.size() == 1 && x_k == problem.k && x_words() == 0;
 }
 
@@ -98,10 +99,16 @@ int64_t GemmShape::next_lines() const {
 }
 
 int GemmShape::x_words() const {
-  // A correction of each slice, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
-  if (slices > 1) return slices + 2 + (panel.has_offset ? 1 : 0);
+  // A correction of each slice, 2^e, and where there are offsets the sum of activations.
+  if (sliced) return slices + 1 + (panel.has_offset && slices > 1 ? 1 : 0);
   if (panel.corrections == Corrections::wide) return 2;
   return panel.corrections != Corrections::none || (panel.has_offset && !rounds_weights()) ? 1 : 0;
+}
+
+GemmShape GemmShape::of_layer() const {
+  GemmShape out = *this;
+  out.slices = 1;
+  return out;
 }
 
 int GemmShape::splits(int rows) const {

@@ -40,7 +40,8 @@ struct GemmShape {
   ArgumentOrder args;
   const Compute& compute;
   int mr, vl, nv;        // rows of a tile, floats of a vector, vectors of a panel
-  int slices;            // integers that stand for one activation
+  bool sliced;           // whether integers stand for floats
+  int slices;            // of each that a tile multiplies: 2, and 1 where it multiplies what those leave over
   Groups groups;         // what cuts K into the groups of `panel`
   bool ordered = false;  // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;     // k of one step of weights, at least those of one instruction
@@ -95,6 +96,8 @@ struct GemmShape {
   }
   // Whether a block is unpacked by its first row tile while that multiplies, which costs less than a pass of its own.
   bool first_tile_unpacks() const { return schedule.unpacks_block && !is_crowded(); }
+  // The shape of the tiles that multiply what slices leave over, sliced again.
+  GemmShape of_layer() const;
   // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
   int x_words() const;
   int registers() const { return isa_info(schedule.microkernel->isa).registers; }
@@ -106,11 +109,11 @@ struct GemmShape {
   // Whether a tile goes through its weights group by group; what reads a block that was unpacked scaled does not.
   bool loops_over_groups(bool of_block) const { return sums_groups() || (scales_weights() && !of_block); }
   // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
-  bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && slices == 1); }
+  bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && !sliced); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
   // What weights have become larger by when an unsigned operand of an instruction holds them.
-  int raised() const { return panel.kind->bits == 8 && slices > 1 ? 128 : panel.kind->raised; }
+  int raised() const { return panel.kind->bits == 8 && sliced ? 128 : panel.kind->raised; }
   // Iterations of group g, as an expression.
   std::string group_steps() const;
   // Of one step of weights, the columns of one vector.
