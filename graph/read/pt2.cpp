@@ -116,6 +116,7 @@ class Pt2Reader {
       auto it = unbound_.find(std::string(payload.key()));
       if (it == unbound_.end()) continue;  // nothing in the graph reads it
       QCG_CHECK(bind_payload(graph.value(it->second), payload, folder));
+      QCG_CHECK(check_alone(graph.value(it->second), payload, folder));
       unbound_.erase(it);
     }
     return {};
@@ -149,6 +150,31 @@ class Pt2Reader {
                       kReexport);
     }
     value.data = std::move(tensor);
+    return {};
+  }
+
+  // A buffer that the graph writes to, and another view of the same memory: a write through one changes the other.
+  Status check_alone(const Value& value, const JsonCursor& payload, const std::string& folder) {
+    const auto path = payload.find("path_name");
+    if (!path || !value.data.storage) return {};
+    QCG_TRY(name, path->name());
+    const auto bytes = [](const Tensor& t) {
+      const int64_t first = t.offset * static_cast<int64_t>(dtype_bytes(t.dtype));
+      return std::pair(first, static_cast<int64_t>(storage_extent(t)));
+    };
+    const auto [first, end] = bytes(value.data);
+    for (const Value* other : views_[folder + std::string(name)]) {
+      const auto [other_first, other_end] = bytes(other->data);
+      const bool same = value.data.shape == other->data.shape && value.data.strides == other->data.strides &&
+                        value.data.offset == other->data.offset;
+      if ((value.kind != ValueKind::input && other->kind != ValueKind::input) || same || end <= other_first ||
+          other_end <= first)
+        continue;
+      return payload.unsupported(
+          quote(value.name) + " and " + quote(other->name) + " are views of the same memory, and the graph writes to one",
+          "register one buffer for both, and take its parts in forward()");
+    }
+    views_[folder + std::string(name)].push_back(&value);
     return {};
   }
 
@@ -204,6 +230,7 @@ class Pt2Reader {
   const ZipEntry* old_model_ = nullptr;  // of an archive up to torch 2.6
   std::unordered_map<std::string, ValueId> unbound_;
   std::unordered_map<const ZipEntry*, std::shared_ptr<const Storage>> storages_;
+  std::map<std::string, std::vector<const Value*>> views_;  // by the entry that holds their bytes
 };
 
 }  // namespace

@@ -61,6 +61,29 @@ TEST_CASE("pt2: payloads are whole storages, rebuilt from sizes, strides and off
   CHECK(weight.storage == bias.storage);
 }
 
+TEST_CASE("pt2: a buffer that is written is no view of what another tensor reads") {
+  SmallPt2 p;
+  p.model["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"buffer": {"arg": {"name": "p_fc_bias"}, "buffer_name": "fc.bias", "persistent": true}})");
+  Json write = node_of(p.model, 0);
+  write["target"] = "torch.ops.aten.add_.Tensor";
+  write["inputs"] = {argument("self", tensor("p_fc_bias")), argument("other", {{"as_int", 1}})};
+  write["outputs"] = Json::array({tensor("add_")});
+  meta_of(p.model, "add_") = meta_of(p.model, "p_fc_bias");
+  graph_of(p.model)["nodes"].push_back(write);
+  auto graph = read_bytes(p.pack());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->states.size() == 1);
+
+  p.zip = {};
+  payload(p, "fc.bias")["path_name"] = "weight_0";
+  payload(p, "fc.bias")["tensor_meta"]["storage_offset"]["as_int"] = 3;
+  graph = read_bytes(p.pack());
+  REQUIRE(!graph.ok());
+  CHECK_MESSAGE(contains(graph.error().message, "are views of the same memory, and the graph writes to one"),
+                graph.error().message);
+}
+
 TEST_CASE("pt2: an empty record stands for zeros") {
   SmallPt2 p;
   p.weight_0.clear();
