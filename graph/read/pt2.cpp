@@ -112,11 +112,12 @@ class Pt2Reader {
     QCG_TRY(text, zip_.checked_storage(*entry, kMaxJsonBytes));
     QCG_TRY(document, JsonDocument::parse(view(*text), "data/" + kind + "/" + file));
     QCG_TRY(config, document.root().object_at("config"));
+    const std::vector<uint32_t> uses = graph.count_uses();
     for (JsonCursor payload : config) {
       auto it = unbound_.find(std::string(payload.key()));
       if (it == unbound_.end()) continue;  // nothing in the graph reads it
       QCG_CHECK(bind_payload(graph.value(it->second), payload, folder));
-      QCG_CHECK(check_alone(graph.value(it->second), payload, folder));
+      if (uses[it->second] > 0) QCG_CHECK(check_alone(graph.value(it->second), payload, folder));
       unbound_.erase(it);
     }
     return {};
@@ -170,9 +171,9 @@ class Pt2Reader {
       if ((value.kind != ValueKind::input && other->kind != ValueKind::input) || same || end <= other_first ||
           other_end <= first)
         continue;
-      return payload.unsupported(
-          quote(value.name) + " and " + quote(other->name) + " are views of the same memory, and the graph writes to one",
-          "register one buffer for both, and take its parts in forward()");
+      return payload.unsupported(quote(value.name) + " and " + quote(other->name) +
+                                     " are views of the same memory, and the graph writes to one",
+                                 "register one buffer for both, and take its parts in forward()");
     }
     views_[folder + std::string(name)].push_back(&value);
     return {};

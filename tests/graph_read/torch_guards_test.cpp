@@ -47,3 +47,41 @@ TEST_CASE("torch.export: conditions of floats narrow sizes, and those that canno
   CHECK(fmt::format("{}", fmt::join(info.notes, "\n")).find("such as (L['x'].size()[0] & 1) == 0") !=
         std::string::npos);
 }
+
+TEST_CASE("guards: a number that divides a size, which was a multiple of it when torch exported") {
+  const Dim n = Dim::symbol("n");
+  const std::vector<Dim> skip = {Dim::floor_divide(n, 2) - Dim(2) * Dim::floor_divide(n, 4)};  // 0 for 5, too
+  CHECK(find_divisors(skip, {{"n", {1, 24}}}) == std::map<std::string, int64_t>{{"n", 4}});
+  CHECK(find_divisors(skip, {{"n", {1, 25}}}).empty());
+  CHECK(find_divisors(skip, {{"n", {1, std::nullopt}}}).empty());
+}
+
+TEST_CASE("guards: quotients that are numbers, and sizes that are expressions of others") {
+  const Dim a = Dim::symbol("a"), b = Dim::symbol("b"), n = Dim::symbol("n"), m = Dim::symbol("m");
+  const Dim quotient = Dim::floor_divide(Dim(6) * a, b);
+  const KnownSizes calls =
+      find_known_calls({Dim(8) * quotient - Dim(48), quotient - Dim::floor_divide(a, b), Dim(2) * a - Dim(4),
+                        Dim(2) * Dim::floor_divide(n, 3) - Dim(3), a * Dim::floor_divide(m, 3) - Dim(3)});
+  REQUIRE(calls.size() == 1);
+  CHECK(with_known(Dim(6) * a - b * quotient, calls) == Dim(6) * a - Dim(6) * b);
+
+  const ExportedSizes exported = {{"a", {0, 2}}, {"b", {0, 2}}, {"n", {1, 24}}, {"m", {1, 48}}};
+  const auto text = [&](const Dim& difference, const KnownSizes& known) {
+    const auto found = find_definition(difference, exported, known);
+    return found ? found->first + " = " + found->second.str() : "none";
+  };
+  CHECK(text(n - Dim::floor_divide(m - Dim(1), 2) - Dim(1), {}) == "n = floordiv(m+1,2)");
+  CHECK(text(Dim(3) * a - b + m, {}) == "b = 3*a+m");
+  CHECK(text(Dim(3) * a - b + m, {{"b", a}}) == "none");  // b is no size of its own
+  CHECK(text(n - a * b, {}) == "n = a*b");
+  CHECK(text(n - Dim::floor_divide(n, 2) - a * n, {}) == "none");
+  CHECK(text(n - Dim::symbol("z"), {}) == "none");
+  CHECK(text(n - Dim(4), {}) == "none");
+  CHECK(text(Dim(2) * n - Dim(3) * m, {}) == "none");
+
+  // Sums of other axes: by their sizes.
+  const ExportedSizes streams = {{"a", {1, 4}}, {"b", {1, 6}}, {"n", {0, 6}}, {"m", {0, 4}}};
+  const auto equal = find_equal_sizes(a + b - n - m, streams);
+  REQUIRE(equal.size() == 2);
+  CHECK((equal[0].symbol == "m" && equal[0].of == "a" && equal[1].symbol == "n" && equal[1].of == "b"));
+}

@@ -444,9 +444,10 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   // Half of what is rounded up is half of what is rounded down: an even number, which a multiple of 3 says, too.
   const Dim up = Dim::floor_divide(a + Dim(1), 2), third = Dim::floor_divide(b, 3);
   const auto divisors =
-      find_divisors({a - Dim(2) * up, a * b - Dim(3) * a * third, b - Dim(2) * Dim::floor_divide(b, 2)});
+      find_divisors({a - Dim(2) * up, a * b - Dim(3) * a * third, b - Dim(2) * Dim::floor_divide(b, 2)}, {});
   CHECK(divisors == std::map<std::string, int64_t>{{"a", 2}, {"b", 6}});
-  CHECK(find_divisors({up - Dim(2), a - Dim(3), up - Dim::floor_divide(a, 2) - Dim(1), a - Dim::floor_divide(a, 1000)})
+  CHECK(find_divisors({up - Dim(2), a - Dim(3), up - Dim::floor_divide(a, 2) - Dim(1), a - Dim::floor_divide(a, 1000)},
+                      {})
             .empty());
 
   // Two inputs of the same form, whose sizes meet in a product or a quotient.

@@ -12,6 +12,8 @@
 namespace qcg {
 namespace {
 
+constexpr const char* kReason = "torch checked that when it exported";
+
 // Torch compares strides with each other, and numbers of elements with 2, to choose strides, which change no result.
 bool is_of_strides(std::string_view guard) {
   return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
@@ -63,6 +65,7 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
     before = known_sizes_.size();
     use_equations(differences);
+    if (known_sizes_.size() == before) use_definition(differences);
   }
   narrow_by_guards(differences);
   if (!known_sizes_.empty())
@@ -86,7 +89,7 @@ std::optional<AssertedSizes> TorchExportReader::asserted_by(const JsonCursor& no
 }
 
 void TorchExportReader::divide_sizes(const std::vector<Dim>& differences, std::string_view reason) {
-  for (const auto& [symbol, divisor] : find_divisors(differences)) {
+  for (const auto& [symbol, divisor] : find_divisors(differences, exported_)) {
     const std::string part = part_name(symbol, divisor);
     graph().symbols.push_back({part});
     make_multiple({symbol, part, divisor}, reason);
@@ -94,7 +97,12 @@ void TorchExportReader::divide_sizes(const std::vector<Dim>& differences, std::s
 }
 
 void TorchExportReader::use_equations(std::vector<Dim>& differences) {
-  constexpr const char* kReason = "torch checked that when it exported";
+  const KnownSizes calls = find_known_calls(differences);
+  for (size_t i = 0, count = differences.size(); i < count; ++i) {
+    Dim with = with_known(differences[i], calls);
+    if (!with.is_constant() && std::ranges::find(differences, with) == differences.end())
+      differences.push_back(std::move(with));
+  }
   for (const SizeMultiple& m : find_multiples(differences)) {
     const Dim left = Dim::symbol(m.symbol) - Dim(m.factor) * Dim::symbol(m.of);
     for (const SizeMultiple& still : find_multiples({with_known(left, known_sizes_)})) make_multiple(still, kReason);
@@ -106,6 +114,17 @@ void TorchExportReader::use_equations(std::vector<Dim>& differences) {
   divide_sizes(differences, kReason);
   for (Dim& difference : differences) difference = with_known(difference, known_sizes_);
   std::erase_if(differences, [](const Dim& difference) { return !difference.valid() || difference.is_constant(); });
+}
+
+void TorchExportReader::use_definition(const std::vector<Dim>& differences) {
+  for (const Dim& difference : differences) {
+    const auto found = find_definition(with_known(difference, known_sizes_), exported_, known_sizes_);
+    // What an integer input says stays a symbol, so that a run checks the one against the other.
+    if (!found || std::ranges::find(graph().values, found->first, &Value::symbol) != graph().values.end()) continue;
+    replace_symbol(found->first, found->second);
+    out_.notes.push_back(fmt::format("the size {} must be {}: {}", found->first, found->second.str(), kReason));
+    return;
+  }
 }
 
 ExportedSizes TorchExportReader::exported_sizes() {

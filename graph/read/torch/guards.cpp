@@ -268,8 +268,8 @@ std::optional<SizeMultiple> as_multiple(const Dim& difference) {
 }
 
 // Symbols that are divided by a number, with that number.
-std::map<std::string, int64_t> divided_symbols(const Dim& d) {
-  std::map<std::string, int64_t> out;
+std::set<std::pair<std::string, int64_t>> divided_symbols(const Dim& d) {
+  std::set<std::pair<std::string, int64_t>> out;
   for (const auto& [monomial, coefficient] : d.terms())
     for (const std::string& factor : monomial) {
       const auto call = Dim::as_call(factor);
@@ -281,16 +281,22 @@ std::map<std::string, int64_t> divided_symbols(const Dim& d) {
   return out;
 }
 
-// Whether the difference is 0 for multiples alone, of the first sizes.
-bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, int64_t& tried) {
+// Whether the difference is 0 for multiples, of the first sizes, and for them alone unless `others` may be.
+bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, bool others, int64_t& tried) {
   SymbolValues values;
   for (std::string& other : d.symbols()) values[std::move(other)] = kOtherSize;
+  int64_t zeros = 0;
   for (int64_t size = 1; size <= std::max<int64_t>(2 * divisor, 8); ++size) {
     values[symbol] = size;
     const auto value = d.evaluate(values);
-    if (!value || (*value == 0) != (size % divisor == 0) || ++tried > kMostTried) return false;
+    if (!value || ++tried > kMostTried || (size % divisor == 0 && *value != 0)) return false;
+    if (size % divisor != 0 && *value == 0) {
+      if (!others) return false;
+      ++zeros;
+    }
   }
-  return true;
+  // It says something.
+  return zeros < std::max<int64_t>(2 * divisor, 8) / 2;
 }
 
 }  // namespace
@@ -380,8 +386,16 @@ std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const Exported
     });
     return own;
   };
-  const std::vector<std::string> ours = own_symbols(left, right), theirs = own_symbols(right, left);
+  std::vector<std::string> ours = own_symbols(left, right), theirs = own_symbols(right, left);
   if (ours.empty() || ours.size() != theirs.size()) return {};
+  const auto hint_of = [&](const std::string& name) {
+    const auto at = exported.find(name);
+    return at == exported.end() ? std::nullopt : at->second.hint;
+  };
+  if (!std::ranges::equal(ours, theirs, {}, hint_of, hint_of)) {
+    std::ranges::stable_sort(ours, {}, hint_of);
+    std::ranges::stable_sort(theirs, {}, hint_of);
+  }
   KnownSizes known;
   std::vector<SizeMultiple> out;
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -395,20 +409,54 @@ std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const Exported
   return out;
 }
 
-std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences) {
+std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences, const ExportedSizes& exported) {
   std::map<std::string, int64_t> found;
   int64_t tried = 0;
-  for (const Dim& d : differences) {
-    if (!d.has_calls()) continue;
-    for (const auto& [symbol, divisor] : divided_symbols(d)) {
-      int64_t& known = found.try_emplace(symbol, 1).first->second;
-      if (known % divisor == 0 || !says_multiple(d, symbol, divisor, tried)) continue;
-      known = std::lcm(known, divisor);
-      if (known > kMostDivisor) known = divisor;
+  for (const bool others : {false, true})
+    for (const Dim& d : differences) {
+      if (!d.has_calls()) continue;
+      for (const auto& [symbol, divisor] : divided_symbols(d)) {
+        int64_t& known = found.try_emplace(symbol, 1).first->second;
+        const auto size = exported.find(symbol);
+        const bool was_multiple = size != exported.end() && size->second.hint && *size->second.hint % divisor == 0;
+        if (known % divisor == 0 || (others && !was_multiple) || !says_multiple(d, symbol, divisor, others, tried))
+          continue;
+        known = std::lcm(known, divisor);
+        if (known > kMostDivisor) known = divisor;
+      }
     }
-  }
   std::erase_if(found, [](const auto& entry) { return entry.second == 1; });
   return found;
+}
+
+KnownSizes find_known_calls(const std::vector<Dim>& differences) {
+  KnownSizes out;
+  for (const Dim& d : differences) {
+    if (!d.valid() || d.is_constant()) continue;
+    Dim::Terms terms = d.terms();
+    const auto constant = terms.extract(Dim::Monomial());
+    const int64_t number = constant ? constant.mapped() : 0;
+    if (terms.size() != 1 || terms.begin()->first.size() != 1) continue;
+    const auto& [monomial, factor] = *terms.begin();
+    if (Dim::as_call(monomial[0]) && number != INT64_MIN && number % factor == 0)
+      out.emplace(monomial[0], Dim(-number / factor));
+  }
+  return out;
+}
+
+std::optional<std::pair<std::string, Dim>> find_definition(const Dim& difference, const ExportedSizes& exported,
+                                                           const KnownSizes& known) {
+  if (!difference.valid() || difference.is_constant()) return std::nullopt;
+  const auto is_size = [&](const std::string& symbol) { return exported.contains(symbol) && !known.contains(symbol); };
+  for (const auto& [monomial, coefficient] : difference.terms()) {
+    if (monomial.size() != 1 || std::abs(coefficient) != 1 || !is_size(monomial[0])) continue;
+    Dim size = Dim::symbol(monomial[0]) - Dim(coefficient) * difference;
+    const std::vector<std::string> others = size.symbols();
+    if (size.valid() && !others.empty() && std::ranges::all_of(others, is_size) &&
+        std::ranges::find(others, monomial[0]) == others.end())
+      return std::pair(monomial[0], std::move(size));
+  }
+  return std::nullopt;
 }
 
 std::optional<Symbol> find_range(const Dim& difference) {

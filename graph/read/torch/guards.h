@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graph/ir/symbol.h"
+#include "graph/ops/size_values.h"
 
 namespace qcg {
 
@@ -55,16 +56,28 @@ struct ExportedSize {
 };
 using ExportedSizes = std::map<std::string, ExportedSize, std::less<>>;
 
-// Symbols that are equal where two expressions are: those of the same axes, where both expressions have the same form.
+// Symbols that are equal where two expressions are: those of the same axes, or else of the same sizes when torch exported,
+// where both expressions have the same form.
 // Stricter than the guard, under which other sizes may have the same product or quotient.
 //
 //   s0 * s1 - s2 * s3, x [s0, s1], y [s2, s3]   ->  s0 = s2, s1 = s3
 std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const ExportedSizes& exported);
 
-// What such a difference says alone, by symbol: it is 0 for multiples of a number, and for nothing else.
+// What such a difference says alone, by symbol: it is 0 for multiples of a number, and for nothing else. Stricter than the
+// guard, it may be 0 for other sizes too if the exported size is a multiple.
 //
 //   s0 * s1 - 2 * s0 * (s1 // 2)   ->  s1 is a multiple of 2
-std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences);
+//   s0 // 2 - 2 * (s0 // 4)        ->  s0 is a multiple of 4, if it was one
+std::map<std::string, int64_t> find_divisors(const std::vector<Dim>& differences, const ExportedSizes& exported);
+
+// Calls that a difference alone makes a number, by their factor: floordiv(s0, s1) - 1.
+KnownSizes find_known_calls(const std::vector<Dim>& differences);
+
+// A symbol that is an expression of others, where both are sizes of inputs, so that a run checks the one against the others.
+//
+//   s0 - (s1 - 1) // 2 - 1   ->  s0 = (s1 - 1) // 2 + 1
+std::optional<std::pair<std::string, Dim>> find_definition(const Dim& difference, const ExportedSizes& exported,
+                                                           const KnownSizes& known);
 
 // The sizes for which a difference of one symbol is 0, where these are one range; nullopt: the difference has no call
 // or another number of symbols, or is 0 for other sizes too. Tries sizes below 4,096.
