@@ -328,7 +328,7 @@ nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
           {"candidate", r.candidate},
           {"status", status_of(r)},
           {"samples", r.samples},
-          {"disturbed", is_disturbed(timing_of(r))},
+          {"disturbed", is_disturbed(r)},
           {"share_doubtful", is_doubtful_share(r.share)}};
 }
 

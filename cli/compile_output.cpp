@@ -60,7 +60,7 @@ nlohmann::json kernels_json(const CompileReport& report) {
                        {"share", k.record.share},
                        {"share_doubtful", is_doubtful_share(k.record.share)},
                        {"samples", k.record.samples},
-                       {"disturbed", is_disturbed(timing_of(k.record))},
+                       {"disturbed", is_disturbed(k.record)},
                        {"reference", k.reference.kernel},
                        {"reference_samples", k.reference.samples},
                        {"reference_ratio", ratio_of(k.reference, k.record)}});

@@ -54,7 +54,7 @@ std::string count_of(int64_t number, std::string_view noun) {
 
 namespace {
 
-const char* mark_of(const TuneRecord& r) { return is_disturbed(timing_of(r)) ? "~" : ""; }
+const char* mark_of(const TuneRecord& r) { return is_disturbed(r) ? "~" : ""; }
 
 }  // namespace
 
@@ -78,7 +78,7 @@ std::string format_ratio(const TuneRecord& other, const TuneRecord& ours) {
 }
 
 void MarkNotes::see(const TuneRecord& r) {
-  disturbed_ = disturbed_ || is_disturbed(timing_of(r));
+  disturbed_ = disturbed_ || is_disturbed(r);
   doubtful_ = doubtful_ || is_doubtful_share(r.share);
 }
 

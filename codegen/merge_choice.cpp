@@ -207,8 +207,8 @@ class MergeJudge {
     const Timing &merged = timing->merged, &separate = timing->separate;
     const double ratio = separate.median_s / merged.median_s;
     r.median_s = separate.median_s, r.p10_s = separate.p10_s, r.p90_s = separate.p90_s, r.samples = separate.samples;
-    r.disturbed = is_disturbed(merged) ? r.samples : separate.disturbed;
-    r.merged_s = merged.median_s;
+    r.disturbed = separate.disturbed, r.merged_disturbed = merged.disturbed;
+    r.merged_s = merged.median_s, r.merged_p10_s = merged.p10_s, r.merged_p90_s = merged.p90_s;
     r.gbps = choice.won.gbps * choice.won.median_s / r.median_s;
     r.gflops = choice.won.gflops * choice.won.median_s / r.median_s;
     r.reason = ratio >= 1 ? fmt::format("{:.3f} times slower than {}", ratio, fusion_info(fusion).fused)
@@ -248,7 +248,7 @@ std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, c
       const bool kept = label != labels.end();
       out.push_back({kept ? label->second : r.step, fusion, kept, {}});
     }
-    out[at->second].timings.push_back({r.m, r.merged_s, r.median_s, is_disturbed(timing_of(r))});
+    out[at->second].timings.push_back({r.m, r.merged_s, r.median_s, is_disturbed(r)});
   }
   return out;
 }

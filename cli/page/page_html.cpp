@@ -54,7 +54,7 @@ json page_data(std::span<const PageProgram> programs) {
                             {"kinds", kind_of(a) == kind_of(b) ? kind_of(a) : kind_of(a) + " / " + kind_of(b)},
                             {"a", a.median_s * 1e6},
                             {"b", b.median_s * 1e6},
-                            {"noisy", is_disturbed(timing_of(a)) || is_disturbed(timing_of(b))}});
+                            {"noisy", is_disturbed(a) || is_disturbed(b)}});
   out["only"] = {comparison.only_a, comparison.only_b};
   return out;
 }

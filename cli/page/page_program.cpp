@@ -65,7 +65,7 @@ json record_json(const TuneRecord& r, int kernel) {
           {"us", r.median_s * 1e6},
           {"p10", r.p10_s * 1e6},
           {"p90", r.p90_s * 1e6},
-          {"noisy", is_disturbed(timing_of(r))},
+          {"noisy", is_disturbed(r)},
           {"gbps", r.gbps},
           {"gflops", r.gflops},
           {"share", r.share},

@@ -32,10 +32,8 @@ const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket)
 std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const {
   for (const TuneRecord& r : separate_)
     if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 &&
-        r.candidate == fusion_info(fusion).apart_way) {
-      const Timing merged{r.merged_s, r.merged_s, r.merged_s, r.samples, r.disturbed};
-      return MergeTiming{merged, timing_of(r)};
-    }
+        r.candidate == fusion_info(fusion).apart_way)
+      return MergeTiming{merged_timing_of(r), timing_of(r)};
   return {};
 }
 

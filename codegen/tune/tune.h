@@ -60,7 +60,9 @@ struct TuneRecord {
   int threads = 1;
   double median_s = 0, p10_s = 0, p90_s = 0;
   int samples = 0, disturbed = 0;  // as Timing counts them
-  double merged_s = 0;             // separate only: what merged took in the same rounds
+  // Separate only: what merged took in the same rounds, and how many of them were disturbed.
+  double merged_s = 0, merged_p10_s = 0, merged_p90_s = 0;
+  int merged_disturbed = 0;
   double gbps = 0, gflops = 0,
          share = 0;  // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
   double compile_s = 0;
@@ -86,6 +88,12 @@ inline bool is_extern(const TuneRecord& r) {
   return r.candidate == kExternCandidate;
 }  // a vendor's kernel that a program may call
 inline Timing timing_of(const TuneRecord& r) { return {r.median_s, r.p10_s, r.p90_s, r.samples, r.disturbed}; }
+inline Timing merged_timing_of(const TuneRecord& r) {
+  return {r.merged_s, r.merged_p10_s, r.merged_p90_s, r.samples, r.merged_disturbed};
+}
+inline bool is_disturbed(const TuneRecord& r) {
+  return is_disturbed(timing_of(r)) || is_disturbed(merged_timing_of(r));
+}
 std::string to_json_line(const TuneRecord& record);  // one object, no newline
 // Hostile until parsed; `where` is for errors.
 Result<TuneRecord> from_json_line(std::string_view line, const std::string& where);

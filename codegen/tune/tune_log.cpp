@@ -60,7 +60,9 @@ void for_each_field(Record& r, F&& f) {
   f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
   f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("disturbed", r.disturbed);
-  f("merged_s", r.merged_s), f("gbps", r.gbps), f("gflops", r.gflops);
+  f("merged_s", r.merged_s), f("merged_p10_s", r.merged_p10_s), f("merged_p90_s", r.merged_p90_s),
+      f("merged_disturbed", r.merged_disturbed);
+  f("gbps", r.gbps), f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
   f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key),
       f("machine", r.machine), f("date", r.date), f("compiled_for", r.compiled_for);
@@ -74,6 +76,8 @@ std::string to_json_line(const TuneRecord& record) {
   json out;
   for_each_field(record, [&](const char* name, const auto& value) { out[name] = value; });
   if (record.compiled_for.empty()) out.erase("compiled_for");
+  if (record.status != TrialStatus::separate)
+    for (const char* name : {"merged_p10_s", "merged_p90_s", "merged_disturbed"}) out.erase(name);
   out["status"] = trial_status_name(record.status);
   out["version"] = kVersion;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -96,6 +100,8 @@ Result<TuneRecord> from_json_line(std::string_view line, const std::string& wher
   if (wrong)
     return Error::bad_input(where, fmt::format("the field \"{}\" of this tune record has a wrong value", wrong), help);
   record.status = *status;
+  if (!parsed.contains("merged_p10_s"))  // logs written before it was there
+    record.merged_p10_s = record.merged_p90_s = record.merged_s, record.merged_disturbed = record.disturbed;
   return record;
 }
 

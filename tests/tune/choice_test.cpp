@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "codegen/gemm/gemm_family.h"
 #include "codegen/gemm/render.h"
 #include "codegen/trial/trial.h"
+#include "codegen/tune/merge_trial.h"
 #include "tune_harness.h"
 
 using namespace qcg;
@@ -226,6 +228,29 @@ TEST_CASE("pins replay the winner of a log") {
     CHECK(pinned->choices[c].candidates[0].describe() == all->choices[c].candidates.back().describe());
   }
   CHECK_FALSE(Pins::read("/no/such/log").ok());
+}
+
+TEST_CASE("pins decide a merge as the compile that wrote the log did, with the noise of both ways") {
+  TuneRecord r = some_record();
+  r.status = TrialStatus::separate, r.candidate = fusion_info(Fusion::siblings).apart_way;
+  r.m_min = 1, r.m_max = 8;
+  r.median_s = 1.0, r.p10_s = 0.99, r.p90_s = 1.01, r.samples = 25, r.disturbed = 0;
+  r.merged_s = 1.1, r.merged_p90_s = 1.2;
+  const auto replayed = [&](double merged_p10) {
+    r.merged_p10_s = merged_p10;
+    TuneRecord won = r;
+    won.status = TrialStatus::won;
+    const TempFile file(to_json_line(won) + "\n" + to_json_line(r) + "\n");
+    const auto pins = Pins::read(file.path);
+    REQUIRE(pins.ok());
+    auto timing = pins->find_merge(r.problem, {1, 8, 8}, Fusion::siblings);
+    REQUIRE(timing.has_value());
+    return *timing;
+  };
+  CHECK(separate_is_faster(std::array{replayed(1.09)}));
+  const MergeTiming noisy = replayed(0.2);
+  CHECK_FALSE(separate_is_faster(std::array{noisy}));
+  CHECK((noisy.merged.p10_s == 0.2 && noisy.merged.p90_s == 1.2 && noisy.separate.p10_s == 0.99));
 }
 
 TEST_CASE("level 3 caches of all CPUs are added, one that several share once") {
