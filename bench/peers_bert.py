@@ -6,8 +6,7 @@
 Every round starts each contender in a process of its own, one after the other, and the table has the medians over rounds:
 neighbours of a moment share its machine. Needs torch, torchao and transformers; onnx, onnxscript and onnxruntime for its
 column. ONNX Runtime has no bfloat16 on CPUs: its f32 stands beside bf16; its dynamic int8 stands beside da8w8. So do those of
-ExecuTorch's XNNPACK. PyPI's executorch needs an older torch than the others: it runs in a Python of its own, which has
-executorch, torchao and transformers.
+ExecuTorch's XNNPACK, which runs in the Python of `--executorch`: one that has PyPI's executorch, torchao and transformers.
 """
 import argparse
 import json

@@ -57,10 +57,11 @@ void add_rests(const GemmShape& shape, V& out) {
   // Nibbles of a dword are found by the byte where a load begins, rows of bytes as long as a vector by their address. Only
   // low and high nibbles differ then, which are every other unit.
   const bool rows = kind.bits == 8 && kind.columns == shape.vl;
-  out["k_of_class"] = rows ? kind.k_step : kind.is_shuffled() ? kind.k_step / 2 : 1;
+  const int classes = rows ? 1 : kind.is_shuffled() ? 2 : kind.k_step;
+  out["k_of_class"] = kind.k_step / classes;
   out["bytes_of_class"] = rows ? kind.columns : kind.is_shuffled() ? 1 : 0;
   std::vector<V> unit_of_class;
-  for (int unit = 0; unit < (rows ? 1 : kind.is_shuffled() ? 2 : kind.k_step); ++unit) unit_of_class.push_back(V(unit));
+  for (int unit = 0; unit < classes; ++unit) unit_of_class.push_back(V(unit));
   out["unit_of_class"] = V::from_items(std::move(unit_of_class));
 }
 

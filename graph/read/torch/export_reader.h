@@ -157,6 +157,7 @@ class TorchExportReader {
   void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
   ExportedSizes exported_sizes();
   void narrow_by_guards(const std::vector<Dim>& differences);
+  bool is_integer_input(const std::string& symbol);
   void use_definition(const std::vector<Dim>& differences);
   void narrow(const Symbol& range);
   void note_unchecked_guards();

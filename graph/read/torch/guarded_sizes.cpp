@@ -119,8 +119,7 @@ void TorchExportReader::use_equations(std::vector<Dim>& differences) {
 void TorchExportReader::use_definition(const std::vector<Dim>& differences) {
   for (const Dim& difference : differences) {
     const auto found = find_definition(with_known(difference, known_sizes_), exported_, known_sizes_);
-    // What an integer input says stays a symbol, so that a run checks the one against the other.
-    if (!found || std::ranges::find(graph().values, found->first, &Value::symbol) != graph().values.end()) continue;
+    if (!found || is_integer_input(found->first)) continue;
     replace_symbol(found->first, found->second);
     out_.notes.push_back(fmt::format("the size {} must be {}: {}", found->first, found->second.str(), kReason));
     return;

@@ -285,8 +285,9 @@ std::set<std::pair<std::string, int64_t>> divided_symbols(const Dim& d) {
 bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, bool others, int64_t& tried) {
   SymbolValues values;
   for (std::string& other : d.symbols()) values[std::move(other)] = kOtherSize;
+  const int64_t most = std::max<int64_t>(2 * divisor, 8);
   int64_t zeros = 0;
-  for (int64_t size = 1; size <= std::max<int64_t>(2 * divisor, 8); ++size) {
+  for (int64_t size = 1; size <= most; ++size) {
     values[symbol] = size;
     const auto value = d.evaluate(values);
     if (!value || ++tried > kMostTried || (size % divisor == 0 && *value != 0)) return false;
@@ -295,8 +296,7 @@ bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, boo
       ++zeros;
     }
   }
-  // It says something.
-  return zeros < std::max<int64_t>(2 * divisor, 8) / 2;
+  return zeros < most / 2;  // a difference that is 0 for most sizes says nothing
 }
 
 }  // namespace

@@ -276,6 +276,11 @@ void TorchExportReader::equate(const Dim& x, const Dim& y) {
   divide_sizes({with_known(a - b, known_sizes_)}, kReason);
 }
 
+// Its value stays a symbol, so that a run checks it against sizes.
+bool TorchExportReader::is_integer_input(const std::string& symbol) {
+  return std::ranges::find(graph().values, symbol, &Value::symbol) != graph().values.end();
+}
+
 void TorchExportReader::replace_symbol(const std::string& symbol, const Dim& size) {
   for (auto& [name, known] : known_sizes_) known = with_known(known, {{symbol, size}});
   known_sizes_.emplace(symbol, size);
@@ -285,8 +290,7 @@ void TorchExportReader::make_multiple(const SizeMultiple& m, std::string_view re
   const auto symbol = std::ranges::find(graph().symbols, m.symbol, &Symbol::name),
              of = std::ranges::find(graph().symbols, m.of, &Symbol::name);
   if (symbol == graph().symbols.end() || of == graph().symbols.end() || symbol == of) return;
-  // What an integer input says stays a symbol, so that a run checks the one against the other.
-  if (std::ranges::find(graph().values, m.symbol, &Value::symbol) != graph().values.end()) return;
+  if (is_integer_input(m.symbol)) return;
   const int64_t min = std::max(of->min, symbol->min / m.factor + (symbol->min % m.factor > 0)),
                 max = std::min(of->max, symbol->max / m.factor);
   if (min > max) return;
