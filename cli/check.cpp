@@ -1,5 +1,6 @@
 // qcodegen check: compares a program with the float64 oracle, on random or given inputs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "codegen/program/random_inputs.h"
 #include "codegen/program/staging.h"
 #include "codegen/program/state_io.h"
+#include "codegen/program/verify_program.h"
 #include "graph/checkpoints/read_model.h"
 #include "graph/ir/graph.h"
 #include "graph/oracle/reference.h"
@@ -113,6 +115,19 @@ Result<std::vector<size_t>> places_of_states(const Program& program, const Graph
   return places;
 }
 
+// All symbols m, as far as their ranges and the graph's conditions allow it.
+Result<std::vector<int64_t>> sizes_near(const Program& program, const Graph& graph, int64_t m) {
+  std::vector<Symbol> symbols;
+  std::vector<int64_t> sizes;
+  for (const auto& s : program.manifest().symbols) {
+    symbols.push_back({s.name, s.min, s.max});
+    sizes.push_back(std::clamp(m, s.min, s.max));
+  }
+  if (auto found = find_satisfying(graph.conditions, symbols, std::move(sizes))) return std::move(*found);
+  return Error::bad_input(program.manifest().method, fmt::format("no sizes near {} satisfy its conditions", m),
+                          "give inputs (--inputs)");
+}
+
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options,
                                   const CheckFlags& flags, ProgressLine& progress) {
   progress.show("load " + program_path);
@@ -128,8 +143,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
     progress.show(fmt::format("check {}", name_of(ms[t])));
-    std::vector<int64_t> symbols;
-    for (const auto& s : loaded.program->manifest().symbols) symbols.push_back(std::clamp(ms[t], s.min, s.max));
+    QCG_TRY(symbols, sizes_near(*loaded.program, graph, ms[t]));
     QCG_TRY(state, State::create(loaded.program));
     // Given inputs meet the initial state, random ones a random state.
     const auto run = [&]() -> Result<RandomRun> {
@@ -163,7 +177,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
       QCG_CHECK(widen_bounds(graph, given, oracle, got, want, trial));
     report.add(trial);
-    report.trials.push_back(name_of(ms[t]));
+    const bool same = graph.conditions.empty() || std::ranges::count(symbols, ms[t]) == std::ssize(symbols);
+    report.trials.push_back(same ? name_of(ms[t]) : fmt::format("sizes {}", fmt::join(symbols, ", ")));
   }
   return report;
 }

@@ -235,6 +235,10 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
     values[static_cast<size_t>(b.symbol)] = value;
   }
   for (size_t i = 0; i < inputs.size(); ++i) QCG_CHECK(check_input(i, inputs[i], values));
+  for (const auto& condition : m.conditions)
+    if (!condition.holds(values))
+      return Error::bad_input("the inputs' sizes", "do not satisfy " + condition.text,
+                              "pass sizes that do; the model was exported for those alone");
   return values;
 }
 

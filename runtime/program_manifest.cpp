@@ -153,6 +153,7 @@ class Reader {
 
   SizeExpr size(const Json& value, const std::string& path);
   SizeCall size_call(const Json& value, const std::string& path);
+  ProgramManifest::Condition condition(const Json& value, const std::string& path);
   void header(const Json& root);
   void read_files(const Json& files);
   void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
@@ -261,6 +262,20 @@ ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& pat
   check(shape.size() <= kMaxAxes, path + ".shape", "has more than 16 axes");
   each(shape, path + ".shape", [&](const Json& d, const std::string& at) { t.shape.push_back(size(d, at)); });
   return t;
+}
+
+// {"size": [[1, 0], [-4]], "is": "at_least_0", "text": "x.size()[0] >= 4"}
+ProgramManifest::Condition Reader::condition(const Json& value, const std::string& path) {
+  using Is = ProgramManifest::Condition::Is;
+  constexpr std::pair<std::string_view, Is> kAll[] = {
+      {"zero", Is::zero}, {"not_zero", Is::not_zero}, {"at_least_0", Is::at_least_0}};
+  ProgramManifest::Condition out;
+  out.size = size(field(value, "size"), path + ".size");
+  out.text = text(field(value, "text"), path + ".text");
+  const std::string is = text(field(value, "is"), path + ".is");
+  const auto row = std::ranges::find(kAll, is, [](const auto& each) { return each.first; });
+  if (check(row != std::end(kAll), path + ".is", "is none of zero, not_zero and at_least_0")) out.is = row->second;
+  return out;
 }
 
 // The same, or {"name": "n", "dtype": "i64", "shape": [], "symbol": 0}
@@ -606,6 +621,9 @@ Status Reader::read_method(const Json& root, const std::string& path) {
     s.max = integer(field(v, "max"), at + ".max", s.min, INT64_MAX);
     out_.symbols.push_back(std::move(s));
   });
+  if (const Json& conditions = field(root, "conditions"); !conditions.is_null())
+    each(conditions, path + ".conditions",
+         [&](const Json& v, const std::string& at) { out_.conditions.push_back(condition(v, at)); });
   each(field(root, "inputs"), path + ".inputs",
        [&](const Json& v, const std::string& at) { out_.inputs.push_back(input(v, at)); });
   each(field(root, "outputs"), path + ".outputs",
@@ -650,6 +668,16 @@ std::optional<int64_t> SizeExpr::evaluate(std::span<const int64_t> symbol_values
     if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
   }
   return sum;
+}
+
+bool ProgramManifest::Condition::holds(std::span<const int64_t> symbol_values) const {
+  const auto value = size.evaluate(symbol_values);
+  if (!value) return false;
+  switch (is) {
+    case Is::zero: return *value == 0;
+    case Is::not_zero: return *value != 0;
+    default: return *value >= 0;
+  }
 }
 
 std::optional<int64_t> SizeCall::evaluate(std::span<const int64_t> symbol_values) const {

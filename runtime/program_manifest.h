@@ -53,6 +53,14 @@ struct ProgramManifest {
     std::string name;
     int64_t min = 0, max = 0;
   };
+  // What the sizes of each run must satisfy.
+  struct Condition {
+    enum class Is : uint8_t { zero, not_zero, at_least_0 };
+    SizeExpr size;
+    Is is = Is::zero;
+    std::string text;  // for errors: "x.size()[1] <= 4"
+    bool holds(std::span<const int64_t> symbol_values) const;
+  };
   struct Tensor {
     std::string name;
     DType dtype = DType::f32;
@@ -132,6 +140,7 @@ struct ProgramManifest {
   bool on_device() const { return target.starts_with("cuda:") || on_hip(); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
+  std::vector<Condition> conditions;
   std::vector<Tensor> inputs, outputs;
   std::vector<State> states;
   int64_t state_bytes = 0;  // derived: of the block

@@ -27,6 +27,7 @@ Dim leading(const Shape& shape) { return shape.empty() ? Dim(1) : product(Shape(
 Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
   plan_.target = target;
   plan_.symbols = graph.symbols;
+  plan_.conditions = graph.conditions;
   views_.resize(graph.values.size());
   placed_.resize(graph.values.size());
 }

@@ -81,6 +81,7 @@ struct PlanState {
 struct Plan {
   Target target;
   std::vector<Symbol> symbols;
+  std::vector<SizeCondition> conditions;
   std::vector<ValueType> input_types, output_types;
   std::vector<std::string> input_names, output_names;
   std::vector<std::string> input_symbols;  // those whose values inputs are, by input; empty: of none

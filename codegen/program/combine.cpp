@@ -51,6 +51,12 @@ Result<Part> open_part(const std::string& directory) {
 constexpr std::string_view kMethods = "methods", kTargets = "targets";                  // the parts of a program
 constexpr const char* kLists[] = {"symbols", "inputs", "outputs", "buffers", "steps"};  // of a method
 
+// The lists of a method's signature and steps.
+void copy_lists(const json& from, json& to) {
+  for (const char* list : kLists) to[list] = from.at(list);
+  if (const auto conditions = from.find("conditions"); conditions != from.end()) to["conditions"] = *conditions;
+}
+
 class Combiner {
  public:
   Combiner(std::vector<Part> parts, StagingDir staging) : parts_(std::move(parts)), staging_(std::move(staging)) {}
@@ -162,7 +168,7 @@ class Combiner {
 
   Status add_method(const Part& part, const Renamed& modules, const std::vector<size_t>& states) {
     json method = {{"name", part.name}};
-    for (const char* list : kLists) method[list] = part.manifest[list];
+    copy_lists(part.manifest, method);
     for (json& buffer : method["buffers"])
       if (buffer["kind"] == "state") buffer["index"] = states[buffer["index"].get<size_t>()];
     QCG_CHECK(relocate(part, modules, method));
@@ -178,7 +184,7 @@ class Combiner {
     for (json& method : target.contains("methods") ? target["methods"] : none_)
       QCG_CHECK(relocate(part, modules, method));
     if (!target.contains("methods")) {
-      for (const char* list : kLists) target[list] = part.manifest[list];
+      copy_lists(part.manifest, target);
       QCG_CHECK(relocate(part, modules, target));
     }
     manifest_["targets"].push_back(std::move(target));

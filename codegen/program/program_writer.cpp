@@ -295,6 +295,10 @@ Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
   for (const Symbol& symbol : plan.symbols)
     manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
+  for (const SizeCondition& condition : plan.conditions)
+    manifest["conditions"].push_back({{"size", size_json(condition.difference, plan.symbols)},
+                                      {"is", name_of(condition.says)},
+                                      {"text", condition.text}});
   for (size_t i = 0; i < plan.input_names.size(); ++i) {
     json& input = manifest["inputs"].emplace_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
     const auto symbol = std::ranges::find(plan.symbols, plan.input_symbols[i], &Symbol::name);

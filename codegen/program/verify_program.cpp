@@ -7,6 +7,7 @@
 #include <chrono>
 #include <climits>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 
 #include "codegen/program/program_oracle.h"
@@ -232,7 +233,31 @@ int64_t weights_bytes(const Graph& graph) {
   return bytes;
 }
 
+bool satisfy(const std::vector<SizeCondition>& conditions, const std::vector<Symbol>& symbols,
+             const std::vector<int64_t>& values) {
+  SymbolValues named;
+  for (size_t s = 0; s < symbols.size(); ++s) named[symbols[s].name] = values[s];
+  return std::ranges::all_of(conditions, [&](const SizeCondition& condition) { return condition.holds(named); });
+}
+
 }  // namespace
+
+std::optional<std::vector<int64_t>> find_satisfying(const std::vector<SizeCondition>& conditions,
+                                                    const std::vector<Symbol>& symbols, std::vector<int64_t> values) {
+  constexpr int kTries = 2000;
+  if (satisfy(conditions, symbols, values)) return values;
+  const std::vector<int64_t> least = values;
+  std::minstd_rand random(1);
+  for (const int64_t width : {4, 16, 64, 512})
+    for (int i = 0; i < kTries; ++i) {
+      for (size_t s = 0; s < symbols.size(); ++s) {
+        const int64_t room = symbols[s].max - least[s];
+        values[s] = least[s] + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min(room, width) + 1));
+      }
+      if (satisfy(conditions, symbols, values)) return values;
+    }
+  return std::nullopt;
+}
 
 std::vector<std::vector<int64_t>> rows_to_verify(const Graph& graph, const std::vector<Symbol>& symbols) {
   std::set<int64_t> taken;  // extents of the graph, and sizes of other symbols
@@ -249,8 +274,10 @@ std::vector<std::vector<int64_t>> rows_to_verify(const Graph& graph, const std::
     taken.insert(few.back());
     none.push_back(s.min == 0 ? 0 : few.back());
   }
-  if (few == none) return {few};
-  return {few, none};
+  std::vector<std::vector<int64_t>> out;
+  if (auto found = find_satisfying(graph.conditions, symbols, few)) out.push_back(std::move(*found));
+  if (none != few && satisfy(graph.conditions, symbols, none)) out.push_back(std::move(none));
+  return out;
 }
 
 Result<ProgramVerdict> verify_program(const std::string& directory, const Graph& graph, const VerifyOptions& options) {
@@ -258,6 +285,12 @@ Result<ProgramVerdict> verify_program(const std::string& directory, const Graph&
   std::vector<Trial> trials;
   for (std::vector<int64_t>& values : rows_to_verify(graph, graph.symbols)) {
     trials.push_back({name_trial(graph.symbols, values), std::move(values)});
+  }
+  if (trials.empty()) {
+    ProgramVerdict verdict;
+    verdict.scope = "program", verdict.outputs = static_cast<int>(graph.outputs.size());
+    verdict.unchecked.push_back("all outputs: no small sizes satisfy " + graph.conditions[0].text);
+    return verdict;
   }
   const double timeout_s = options.hang_s + static_cast<double>(weights_bytes(graph)) / kSlowestRead;
   const auto work = [&](ChildReport& report) {

@@ -49,9 +49,11 @@ ProgramVerdict verdict_from_json(const nlohmann::json& in);  // precondition: to
 // be had.
 Result<ProgramVerdict> verify_program(const std::string& directory, const Graph& graph, const VerifyOptions& options);
 
-// The values of the symbols of each trial, in the order of `symbols`: small and unlike any extent of the graph, and
-// once more with
-// 0 for all that may be 0.
+// The values of the symbols of each trial, in the order of `symbols`: small and unlike any extent of the graph, and once
+// more with 0 for all that may be 0. Values that the graph's conditions exclude are replaced by random ones, or left out.
 std::vector<std::vector<int64_t>> rows_to_verify(const Graph& graph, const std::vector<Symbol>& symbols);
+// The same sizes where they satisfy the conditions, or else random ones near them that do. nullopt: none were found.
+std::optional<std::vector<int64_t>> find_satisfying(const std::vector<SizeCondition>& conditions,
+                                                    const std::vector<Symbol>& symbols, std::vector<int64_t> values);
 
 }  // namespace qcg

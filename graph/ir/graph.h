@@ -126,6 +126,7 @@ class Graph {
  public:
   std::string name = "graph";
   std::vector<Symbol> symbols;
+  std::vector<SizeCondition> conditions;
   std::vector<Value> values;
   std::vector<Node> nodes;                // topological order
   std::vector<ValueId> inputs;            // user inputs, in signature order; then the states before the run

@@ -107,6 +107,20 @@ std::optional<Dim::Call> Dim::as_call(std::string_view factor) {
   return Call{factor.starts_with(kSmaller) ? kSmaller : kFloorDivide, std::move(*a), std::move(*b)};
 }
 
+std::string_view name_of(SizeCondition::Says says) {
+  return says == SizeCondition::Says::zero ? "zero" : says == SizeCondition::Says::not_zero ? "not_zero" : "at_least_0";
+}
+
+bool SizeCondition::holds(const SymbolValues& values) const {
+  const auto value = difference.evaluate(values);
+  if (!value) return true;
+  switch (says) {
+    case Says::zero: return *value == 0;
+    case Says::not_zero: return *value != 0;
+    default: return *value >= 0;
+  }
+}
+
 std::optional<int64_t> Dim::Call::apply(int64_t x, int64_t y) const {
   if (function == kSmaller) return std::min(x, y);
   if (y == 0 || (y == -1 && x == std::numeric_limits<int64_t>::min())) return std::nullopt;

@@ -101,6 +101,19 @@ struct Dim::Call {
 inline constexpr const char* kInvalidSize =
     "does not fit 64 bits, divides by 0, or is a sum, product or quotient of too many symbols";
 
+// What the sizes of each run must satisfy: a difference is 0, is not 0, or is at least 0.
+//
+//   a == b: a - b is 0      a != b: a - b is not 0      a <= b: b - a is at least 0      a < b: b - a - 1 is at least 0
+struct SizeCondition {
+  enum class Says { zero, not_zero, at_least_0 };
+  Says says;
+  Dim difference;
+  std::string text;  // as an error says it: "x.size()[1] + start <= 12"
+
+  bool holds(const SymbolValues& values) const;  // also where a symbol is missing
+};
+std::string_view name_of(SizeCondition::Says says);  // "zero", "not_zero" or "at_least_0"
+
 using Shape = std::vector<Dim>;
 
 Dim product(const Shape& shape);

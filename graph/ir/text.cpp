@@ -22,6 +22,9 @@ class Printer {
     for (const Symbol& s : graph_.symbols)
       text_ +=
           fmt::format("symbol {} in [{}, {}]\n", s.name, s.min, s.max == INT64_MAX ? "inf" : std::to_string(s.max));
+    for (const SizeCondition& condition : graph_.conditions)
+      text_ += fmt::format("check {}({}) {}\n", name_of(condition.says), condition.difference.str(),
+                           quote_text(condition.text));
     std::vector<uint32_t> uses = graph_.count_uses();
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_.value(id).kind == ValueKind::parameter && uses[id] > 0) print_parameter(graph_.value(id));

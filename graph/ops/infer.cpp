@@ -293,19 +293,23 @@ Dim settled(const Dim& d, std::span<const Symbol> symbols) {
   return out.valid() ? out : d;
 }
 
-std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols) {
+bool is_at_least_0(const Dim& d, const Graph& graph) {
+  if (range_of(d, graph.symbols).min >= 0) return true;
+  return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
+    return condition.says == SizeCondition::Says::at_least_0 &&
+           range_of(d - condition.difference, graph.symbols).min >= 0;
+  });
+}
+
+std::optional<Dim> clamp_index(Dim index, const Dim& size, const Graph& graph) {
   if (index.is_constant(INT64_MAX)) return size;
-  const DimRange given = range_of(index, symbols);
-  if (given.max < 0) index = size + index;
-  else if (given.min < 0) return std::nullopt;
-  const DimRange at = range_of(index, symbols);
-  if (at.max <= 0) return Dim(0);
-  const DimRange room = range_of(size - index, symbols);
-  if (room.max <= 0) return size;
-  if (room.min >= 0 && at.min >= 0) return index;
-  if (given.max < 0) return Dim::larger(index, 0);
-  if (given.min >= 0) return Dim::smaller(index, size);
-  return std::nullopt;
+  const bool from_end = range_of(index, graph.symbols).max < 0;
+  if (from_end) index = size + index;
+  else if (!is_at_least_0(index, graph)) return std::nullopt;
+  if (is_at_least_0(Dim(0) - index, graph)) return Dim(0);
+  if (is_at_least_0(index - size, graph)) return size;
+  if (is_at_least_0(size - index, graph) && is_at_least_0(index, graph)) return index;
+  return from_end ? Dim::larger(index, 0) : Dim::smaller(index, size);
 }
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {

@@ -70,9 +70,11 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
 // Replaces calls whose value follows from the symbols' ranges: min(s0, 64) becomes s0 where s0 is at most 64. A size that
 // has one possible value becomes that number. Exporters write either form.
 Dim settled(const Dim& d, std::span<const Symbol> symbols);
-// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges
-// do not settle whether it is negative.
-std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
+// Whether the ranges of the graph's symbols, or one of its conditions, say that a size is not negative.
+bool is_at_least_0(const Dim& d, const Graph& graph);
+// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the graph does not
+// say whether it is negative.
+std::optional<Dim> clamp_index(Dim index, const Dim& size, const Graph& graph);
 
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);

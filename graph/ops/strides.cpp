@@ -70,7 +70,7 @@ Result<Strided> stride_expand(const OpArgs& a, const Strided& in) {
 Result<Strided> sliced(const OpArgs& a, Strided in, std::string_view start, const Dim& step, const Dim& length) {
   QCG_TRY(axis, a.axis("dim", in.shape.size()));
   const Dim* given = a.node.arg(start).get<Dim>();
-  const auto begin = clamp_index(given ? *given : Dim(0), in.shape[axis], a.graph.symbols);
+  const auto begin = clamp_index(given ? *given : Dim(0), in.shape[axis], a.graph);
   if (!begin) return a.fail(start, "is not surely inside the axis");
   in.offset = in.offset + in.strides[axis] * *begin;
   in.strides[axis] = in.strides[axis] * step;

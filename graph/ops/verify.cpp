@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/ir/text_form.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
 
@@ -94,6 +95,12 @@ class Verifier {
         return broken(1, "symbol " + s.name, "its name is empty or taken");
       if (s.min < 0 || s.max < s.min)
         return broken(1, "symbol " + s.name, fmt::format("its range [{}, {}] is not valid", s.min, s.max));
+    }
+    for (const SizeCondition& condition : graph_.conditions) {
+      const std::string where = "condition " + quote_text(condition.text);
+      if (!condition.difference.valid()) return broken(1, where, std::string("its size ") + kInvalidSize);
+      for (const std::string& name : condition.difference.symbols())
+        if (!symbols_.contains(name)) return broken(1, where, fmt::format("symbol '{}' is not declared", name));
     }
     return {};
   }

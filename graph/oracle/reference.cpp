@@ -487,6 +487,10 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
                               fmt::format("{} is outside its range [{}, {}]", it->second, s.min, s.max),
                               "give inputs of a size the export allowed");
   }
+  for (const SizeCondition& condition : graph.conditions)
+    if (!condition.holds(known))
+      return Error::bad_input("sizes of the inputs", "they do not satisfy " + condition.text,
+                              "give inputs of sizes the export allowed");
   for (const Value& v : graph.values)
     for (const Dim& d : v.kind == ValueKind::node && v.producer == UINT32_MAX ? Shape() : v.shape)
       for (const std::string& name : d.symbols())

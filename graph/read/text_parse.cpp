@@ -3,6 +3,7 @@
 // business.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "graph/ir/graph.h"
@@ -23,6 +24,8 @@ class Parser : private TextScanner {
       std::string_view word = take_word();
       if (word == "symbol") {
         QCG_CHECK(parse_symbol());
+      } else if (word == "check") {
+        QCG_CHECK(parse_condition());
       } else if (word == "param") {
         QCG_CHECK(parse_parameter());
       } else if (word == "state") {
@@ -30,7 +33,7 @@ class Parser : private TextScanner {
       } else if (word == "graph") {
         break;
       } else {
-        return fail("expected symbol, param, state or graph");
+        return fail("expected symbol, check, param, state or graph");
       }
     }
     if (peek('"')) {
@@ -66,6 +69,20 @@ class Parser : private TextScanner {
     }
     graph_.symbols.push_back(std::move(symbol));
     return expect(']');
+  }
+
+  // check at_least_0(12-s0-s1) "x.shape[1] + start <= 12"
+  Status parse_condition() {
+    constexpr SizeCondition::Says kAll[] = {SizeCondition::Says::zero, SizeCondition::Says::not_zero,
+                                            SizeCondition::Says::at_least_0};
+    const auto says = std::ranges::find(kAll, take_word(), name_of);
+    if (says == std::end(kAll)) return fail("expected zero, not_zero or at_least_0");
+    QCG_CHECK(expect('('));
+    QCG_TRY(difference, parse_dim());
+    QCG_CHECK(expect(')'));
+    QCG_TRY(text, parse_string());
+    graph_.conditions.push_back({*says, std::move(difference), std::move(text)});
+    return {};
   }
 
   // param @q_proj.weight: i8[704, 256] strides [1, 704]

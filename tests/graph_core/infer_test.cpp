@@ -73,6 +73,33 @@ TEST_CASE("symbolic shapes follow the ops") {
   for (const Case& c : cases) CHECK_MESSAGE(verdict(c.inputs, c.node) == "ok", c.node);
 }
 
+TEST_CASE("conditions say that slices lie inside their axis") {
+  const std::string symbols = "symbol s0 in [0, inf]\nsymbol s1 in [0, inf]\n";
+  const std::string nodes =
+      "graph(%x: f32[12, 4], %s: f32[s0], %n: f32[s1]) {\n"
+      "  %a = aten.slice.Tensor(%x, start = s0, end = s0+s1) : f32[s1, 4]\n"
+      "  %b = aten.slice_scatter.default(%x, %a, 0, s0, s0+s1) : f32[12, 4]\n"
+      "  %c = aten.narrow.default(%b, 0, s0, s1) : f32[s1, 4]\n"
+      "  %d = aten.select.int(%b, 0, s0) : f32[4]\n"
+      "  %e = aten.slice.Tensor(%c, end = 12) : f32[s1, 4]\n"
+      "  return %d, %e\n}\n";
+  const auto is_right = [&](const std::string& conditions) {
+    auto g = parse_graph(symbols + conditions + nodes);
+    REQUIRE_MESSAGE(g.ok(), g.error().to_string());
+    return verify_graph(*g).ok();
+  };
+  CHECK(
+      is_right("check at_least_0(12-s0-s1) \"s + n <= 12\"\ncheck at_least_0(9-s0) \"s < 10\"\n"
+               "check at_least_0(12-s1) \"n <= 12\"\n"));
+  CHECK_FALSE(is_right(""));
+  CHECK_FALSE(
+      is_right("check at_least_0(12-s0-s1) \"s + n <= 12\"\ncheck at_least_0(12-s0) \"s <= 12\"\n"
+               "check at_least_0(12-s1) \"n <= 12\"\n"));  // select
+  CHECK_FALSE(
+      is_right("check not_zero(12-s0-s1) \"s + n != 12\"\ncheck at_least_0(9-s0) \"s < 10\"\n"
+               "check at_least_0(12-s1) \"n <= 12\"\n"));
+}
+
 TEST_CASE("what does not fit is refused, and the message says what") {
   auto refused = [](const char* inputs, const char* node, const char* part) {
     std::string message = verdict(inputs, node);

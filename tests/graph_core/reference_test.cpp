@@ -102,6 +102,10 @@ TEST_CASE("symbols are bound from the inputs' shapes") {
   CHECK_FALSE(bind_symbols(g, {{9, 3}, {13, 1}}).ok());
   CHECK_FALSE(bind_symbols(g, {{9, 9}, {36, 1}}).ok());
   CHECK_FALSE(bind_symbols(g, {{9, 3}}).ok());
+  g.conditions = {{SizeCondition::Says::not_zero, Dim::symbol("s0") - Dim(4), "s0 != 4"}};
+  CHECK(bind_symbols(g, {{9, 3}, {12, 1}}).error().message.find("s0 != 4") != std::string::npos);
+  CHECK(bind_symbols(g, {{11, 3}, {15, 1}}).ok());
+  g.conditions.clear();
   auto out = evaluate(g, {Tensor::zeros(DType::f32, {9, 3}), Tensor::zeros(DType::f32, {12, 1})});
   CHECK(values_of(out[0]) == std::vector<double>{9});
   CHECK(out[1].shape == std::vector<int64_t>{4, 3});

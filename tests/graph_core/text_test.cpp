@@ -76,6 +76,10 @@ Arg random_arg(const ArgSpec& spec, const std::vector<ValueId>& ids, std::mt1993
 TEST_CASE("the text form round-trips") {
   CHECK(round_trip(kMlp) == kMlp);
   CHECK(round_trip("graph() {\n  return\n}\n") == "graph() {\n  return\n}\n");
+  constexpr const char* kChecked =
+      "symbol s0 in [1, 4096]\ncheck at_least_0(-2*s0+39) \"2*x.size()[0] < 40\"\ncheck not_zero(s0-5) \"s0 != 5\"\n"
+      "check zero(-2*floordiv(s0,2)+s0) \"\"\ngraph(%x: f32[s0]) {\n  return %x\n}\n";
+  CHECK(round_trip(kChecked) == kChecked);
 }
 
 TEST_CASE("absent lists of optional tensors have one entry per segment") {

@@ -61,6 +61,7 @@ TEST_CASE("every rule of the verifier can fail") {
   breaks(1, [](Graph& g) { g.symbols.push_back(g.symbols[0]); });
   breaks(1, [](Graph& g) { g.symbols[0].min = -1; });
   breaks(1, [](Graph& g) { g.symbols[0].max = 0; });
+  breaks(1, [](Graph& g) { g.conditions = {{SizeCondition::Says::zero, Dim::symbol("none"), "none == 0"}}; });
   breaks(2, [](Graph& g) { named(g, "h").name = "x"; });
   breaks(2, [](Graph& g) { named(g, "h").name = ""; });
   breaks(3, [](Graph& g) { g.inputs.push_back(g.inputs[0]); });

@@ -16,6 +16,10 @@ std::string range_text(const std::string& guard, int64_t hint) {
   return range ? fmt::format("{} {} {}", range->name, range->min, range->max) : "none";
 }
 
+bool has_op(const Graph& graph, Op op) {
+  return std::ranges::any_of(graph.nodes, [&](const Node& node) { return is_op(node, op); });
+}
+
 }  // namespace
 
 TEST_CASE("guards: the sizes for which a condition of floats holds") {
@@ -84,4 +88,96 @@ TEST_CASE("guards: quotients that are numbers, and sizes that are expressions of
   const auto equal = find_equal_sizes(a + b - n - m, streams);
   REQUIRE(equal.size() == 2);
   CHECK((equal[0].symbol == "m" && equal[0].of == "a" && equal[1].symbol == "n" && equal[1].of == "b"));
+}
+
+TEST_CASE("torch.export: the last elements of a cache and new ones that are all of them") {
+  // linear = cat(x, p_fc_bias);  relu = linear[-63:]
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+  meta_of(j, "p_fc_bias") = meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
+  meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+  for (const char* name : {"linear", "relu"})
+    meta_of(j, name)["sizes"][0] =
+        Json::parse(R"json({"as_expr": {"expr_str": "Add(Symbol('s0'), Symbol('s1'))"}})json");
+  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": null})");
+  node_of(j, 0)["target"] = "torch.ops.aten.cat.default";
+  node_of(j, 0)["inputs"] =
+      Json::array({argument("tensors", {{"as_tensors", {{{"name", "x"}}, {{"name", "p_fc_bias"}}}}})});
+  node_of(j, 1)["target"] = "torch.ops.aten.slice.Tensor";
+  node_of(j, 1)["inputs"] = {argument("self", tensor("linear")), argument("dim", {{"as_int", 0}}),
+                             argument("start", {{"as_int", -63}}), argument("end", {{"as_int", INT64_MAX}})};
+  ReadInfo info;
+  auto graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s0") + Dim::symbol("s1"), Dim(4)});
+  REQUIRE(info.notes.size() == 1);
+  CHECK(contains(info.notes[0], "reads all of s0+s1: that it is no more than 63"));
+  for (const Symbol& symbol : graph->symbols) CHECK(symbol.max > 63);
+  CHECK(has_op(*graph, "aten.index_select.default"));
+
+  // A guard says it: a view of all, and the sizes are checked before a run.
+  j["guards_code"] = Json::array({"L['x'].size()[0] + L['p_fc_bias'].size()[0] <= 63"});
+  graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK_FALSE(has_op(*graph, "aten.index_select.default"));
+  REQUIRE(graph->conditions.size() == 1);
+  CHECK(graph->conditions[0].text == "x.size()[0] + p_fc_bias.size()[0] <= 63");
+}
+
+TEST_CASE("torch.export: what torch found of sizes is checked in each run, or a note says that it is not") {
+  Json j = small_export();
+  std::vector<SizeCondition> conditions;
+  const auto notes = [&](const char* guard) {
+    j["guards_code"] = Json::array({guard, "L['x'].size()[0] != 1", "L['x'].size()[0]*L['x'].size()[0] >= 4"});
+    ReadInfo info;
+    const auto graph = read_bytes(j.dump(), {}, &info);
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    conditions = graph->conditions;
+    return info.notes;
+  };
+  using Says = SizeCondition::Says;
+  struct Case {
+    const char *guard, *text;
+    Says says;
+    const char* difference;
+  };
+  constexpr Case kCases[] = {
+      {"L['x'].size()[0] != 5", "x.size()[0] != 5", Says::not_zero, "s0-5"},
+      {"2*L['x'].size()[0] < 40", "2*x.size()[0] < 40", Says::at_least_0, "-2*s0+39"},
+      {"(L['x'].size()[0] % 3) == 1", "(x.size()[0] % 3) == 1", Says::zero, "-3*floordiv(s0,3)+s0-1"}};
+  for (const Case& c : kCases) {
+    const auto noted = notes(c.guard);
+    REQUIRE(noted.size() == 1);
+    CHECK(noted[0] == fmt::format("1 condition of sizes that torch found when it exported is checked in each run, such "
+                                  "as {}",
+                                  c.text));
+    REQUIRE(conditions.size() == 1);
+    CHECK(conditions[0].says == c.says);
+    CHECK(conditions[0].difference.str() == c.difference);
+    CHECK(conditions[0].text == c.text);
+  }
+  // The range of the size says it, or becomes what it says; comparisons for strides change no result.
+  CHECK(notes("L['x'].size()[0] < 65").empty());
+  CHECK(contains(notes("(L['x'].size()[0] // 8) == 2").at(0), "lies in 16 to 23"));
+  CHECK(notes("(L['x'].size()[0] % (2*L['x'].size()[0])) != 0").empty());
+  CHECK(notes("(-5) + (L['x'].size()[0] // 3) >= 2").empty());
+  CHECK(notes("3*torch.sym_max(1, L['x'].size()[0] // 2) < L['x'].size()[0]").empty());
+  CHECK(conditions.empty());
+}
+
+TEST_CASE("torch.export: conditions of integers that are inputs, two of them in one guard") {
+  Json j = small_export();
+  const Json start = Json::parse(R"({"user_input": {"arg": {"as_sym_int": {"as_name": "start"}}}})");
+  j["graph_module"]["signature"]["input_specs"].push_back(start);
+  graph_of(j)["inputs"].push_back(Json::parse(R"({"as_sym_int": {"as_name": "start"}})"));
+  graph_of(j)["sym_int_values"]["start"] = {{"as_expr", {{"expr_str", "Symbol('s7')"}}}};
+  j["range_constraints"]["s7"] = Json::parse(R"({"min_val": 0, "max_val": 100})");
+  j["guards_code"] = {"L['start'] + L['x'].size()[0] >= 5 and L['start'] + L['x'].size()[0] <= 12"};
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->conditions.size() == 2);
+  CHECK(graph->conditions[0].text == "start + x.size()[0] >= 5");
+  CHECK(graph->conditions[0].difference == Dim::symbol("s0") + Dim::symbol("s7") - Dim(5));
+  CHECK(graph->conditions[1].difference == Dim(12) - Dim::symbol("s0") - Dim::symbol("s7"));
 }

@@ -418,7 +418,7 @@ TEST_CASE("torch.export: guards say which size is a multiple of another one") {
   };
   const auto text_of = [&](const char* guard) {
     const auto read = read_guard(guard, size_of);
-    return read && read->says == SizeGuard::Says::zero ? read->difference.str() : std::string("none");
+    return read && read->says == SizeCondition::Says::zero ? read->difference.str() : std::string("none");
   };
   CHECK(text_of("(8*L['x'].size()[0]) == (4*L['y'].size()[0])") == "8*s0-4*s1");
   CHECK(text_of("(L['x'].size()[0] % 4) == 0") == "-4*floordiv(s0,4)+s0");
@@ -541,12 +541,14 @@ TEST_CASE("torch.export: a slice to the size of another input, which a guard say
   CHECK(graph->value(value_named(*graph, "x")).shape == Shape{Dim::symbol("s0_rest") + Dim::symbol("s1"), Dim(4)});
   CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s1"), Dim(4)});
 
-  // A size with a bound of its own stays a symbol. Positions in range say what the guard does.
+  // A size with a bound of its own stays a symbol. Each run checks the condition.
   j["range_constraints"]["s0"]["max_val"] = 64;
   info = {};
   graph = read_bytes(j.dump(), {}, &info);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-  CHECK(has_op(*graph, "aten.index_select.default"));
+  CHECK_FALSE(has_op(*graph, "aten.index_select.default"));
+  REQUIRE(graph->conditions.size() == 1);
+  CHECK(graph->conditions[0].difference == Dim::symbol("s0") - Dim::symbol("s1"));
   CHECK(info.notes.size() == 1);
   node_of(j, 1)["target"] = "torch.ops.aten.narrow.default";
   node_of(j, 1)["inputs"] = {argument("self", tensor("x")), argument("dim", {{"as_int", 0}}),
@@ -555,58 +557,6 @@ TEST_CASE("torch.export: a slice to the size of another input, which a guard say
   graph = read_bytes(j.dump(), {}, &info);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(has_op(*graph, "aten.index_select.default"));
-}
-
-TEST_CASE("torch.export: the last elements of a cache and new ones that are all of them, as a guard says") {
-  // linear = cat(x, p_fc_bias);  relu = linear[-63:]
-  Json j = small_export();
-  j["graph_module"]["signature"]["input_specs"][1] =
-      Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
-  meta_of(j, "p_fc_bias") = meta_of(j, "linear") = meta_of(j, "relu") = meta_of(j, "x");
-  meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
-  for (const char* name : {"linear", "relu"})
-    meta_of(j, name)["sizes"][0] =
-        Json::parse(R"json({"as_expr": {"expr_str": "Add(Symbol('s0'), Symbol('s1'))"}})json");
-  j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": null})");
-  node_of(j, 0)["target"] = "torch.ops.aten.cat.default";
-  node_of(j, 0)["inputs"] =
-      Json::array({argument("tensors", {{"as_tensors", {{{"name", "x"}}, {{"name", "p_fc_bias"}}}}})});
-  node_of(j, 1)["target"] = "torch.ops.aten.slice.Tensor";
-  node_of(j, 1)["inputs"] = {argument("self", tensor("linear")), argument("dim", {{"as_int", 0}}),
-                             argument("start", {{"as_int", -63}}), argument("end", {{"as_int", INT64_MAX}})};
-  j["guards_code"] = Json::array({"L['x'].size()[0] + L['p_fc_bias'].size()[0] <= 63"});
-  ReadInfo info;
-  const auto graph = read_bytes(j.dump(), {}, &info);
-  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-  CHECK(graph->value(graph->outputs[0]).shape == Shape{Dim::symbol("s0") + Dim::symbol("s1"), Dim(4)});
-  REQUIRE(info.notes.size() == 1);
-  CHECK(contains(info.notes[0], "reads all of s0+s1: that it is no more than 63"));
-  for (const Symbol& symbol : graph->symbols) CHECK(symbol.max > 63);
-}
-
-TEST_CASE("torch.export: what torch found of sizes and no run checks gets a note") {
-  Json j = small_export();
-  const auto notes = [&](const char* guard) {
-    j["guards_code"] = Json::array({guard, "L['x'].size()[0] != 1", "L['x'].size()[0]*L['x'].size()[0] >= 4"});
-    ReadInfo info;
-    const auto graph = read_bytes(j.dump(), {}, &info);
-    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-    return info.notes;
-  };
-  for (const char* guard : {"L['x'].size()[0] != 5", "2*L['x'].size()[0] < 40", "(L['x'].size()[0] % 3) == 1"}) {
-    const auto noted = notes(guard);
-    REQUIRE(noted.size() == 1);
-    CHECK(contains(
-        noted[0],
-        fmt::format("1 condition of sizes that torch found when it exported is not checked in a run, such as {}",
-                    guard)));
-  }
-  // The range of the size says it, or becomes what it says; comparisons for strides change no result.
-  CHECK(notes("L['x'].size()[0] < 65").empty());
-  CHECK(contains(notes("(L['x'].size()[0] // 8) == 2").at(0), "lies in 16 to 23"));
-  CHECK(notes("(L['x'].size()[0] % (2*L['x'].size()[0])) != 0").empty());
-  CHECK(notes("(-5) + (L['x'].size()[0] // 3) >= 2").empty());
-  CHECK(notes("3*torch.sym_max(1, L['x'].size()[0] // 2) < L['x'].size()[0]").empty());
 }
 
 TEST_CASE("torch.export: guards say which number divides a size, and shapes that it then has") {

@@ -226,6 +226,16 @@ const std::vector<Damage>& damages() {
        [](json& m) {
          m["symbols"].push_back({{"name", "s1"}, {"min", 0}, {"max", 9}});
        }},
+      {"$.conditions", [](json& m) { m["conditions"] = 1; }},
+      {"$.conditions[0].size[0][1]",
+       [](json& m) {
+         m["conditions"] = {{{"size", {{1, 7}}}, {"is", "zero"}, {"text", "a"}}};
+       }},
+      {"$.conditions[0].is",
+       [](json& m) {
+         m["conditions"] = {{{"size", {{1, 0}}}, {"is", "one"}, {"text", "a"}}};
+       }},
+      {"$.conditions[0].text", [](json& m) { m["conditions"] = {{{"size", {{1, 0}}}, {"is", "zero"}}}; }},
       {"$.inputs[0].dtype", [](json& m) { m["inputs"][0]["dtype"] = "f31"; }},
       {"$.inputs[0].shape[0][0][1]",
        [](json& m) {

@@ -146,6 +146,16 @@ TEST_CASE("the rows that are tried differ from every extent, and from each other
   CHECK(rows({{"a", 2, 2}}) == Rows{{2}});
   CHECK(rows({{"a", 4, INT64_MAX}}) == Rows{{5}});
   CHECK(rows({{"a", 1, 100}, {"b", 0, 100}}) == Rows{{3, 5}, {3, 0}});
+
+  const Dim a = Dim::symbol("a"), b = Dim::symbol("b");
+  graph.conditions = {{SizeCondition::Says::at_least_0, a - Dim(2) * b - Dim(1), "a > 2*b"}};
+  CHECK(rows({{"a", 7, 100}, {"b", 0, 100}}) == Rows{{7, 3}, {7, 0}});
+  const Rows found = rows({{"a", 1, 100}, {"b", 1, 100}});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0][0] > 2 * found[0][1]);
+  graph.conditions.push_back({SizeCondition::Says::zero, Dim::modulo(a, Dim(7)) - Dim(1), "a % 7 == 1"});
+  CHECK(rows({{"a", 1, 100}, {"b", 1, 1}}).at(0)[0] % 7 == 1);
+  CHECK(rows({{"a", 2, 7}, {"b", 1, 1}}).empty());
 }
 
 TEST_CASE("a wrong program is not published, and what was there before stays") {

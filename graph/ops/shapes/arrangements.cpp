@@ -37,7 +37,7 @@ Result<Types> infer_parts(const OpArgs& a) {
   if (has_arg(a, "indices")) {
     Dim last(0);
     for (const Dim& given : a.dims("indices")) {
-      const auto at = clamp_index(given, size, a.graph.symbols);
+      const auto at = clamp_index(given, size, a.graph);
       if (!at || range_of(*at - last, a.graph.symbols).min < 0)
         return a.unsupported("indices", fmt::format("{} is not surely behind {}", given.str(), last.str()),
                              "split at constants that ascend");

@@ -215,7 +215,7 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
 }
 
 static Result<Dim> clamped(const OpArgs& a, std::string_view arg, const Dim& index, const Dim& size) {
-  if (auto at = clamp_index(index, size, a.graph.symbols)) return std::move(*at);
+  if (auto at = clamp_index(index, size, a.graph)) return std::move(*at);
   return a.unsupported(arg,
                        fmt::format("whether {} counts from the end of an axis of size {} is known only at run time",
                                    index.str(), size.str()),
@@ -234,9 +234,8 @@ Result<Types> infer_slice(const OpArgs& a) {
   QCG_TRY(from, clamped(a, "start", start ? *start : Dim(0), size));
   QCG_TRY(to, clamped(a, "end", end ? *end : size, size));
   Dim length = to - from;
-  DimRange range = range_of(length, a.graph.symbols);
-  if (range.max <= 0) length = 0;
-  else if (range.min < 0) length = Dim::larger(length, 0);
+  if (range_of(length, a.graph.symbols).max <= 0) length = 0;
+  else if (!is_at_least_0(length, a.graph)) length = Dim::larger(length, 0);
   if (step > 1) length = Dim::floor_divide(length + Dim(step - 1), Dim(step));
   Shape shape = self.shape;
   shape[axis] = length;
@@ -250,7 +249,7 @@ Result<Types> infer_select(const OpArgs& a) {
   const Dim& size = self.shape[axis];
   Dim index = a.dim("index");
   if (index.is_constant() && index.constant() < 0) index = size + index;
-  if (range_of(index, a.graph.symbols).min < 0 || range_of(size - index, a.graph.symbols).min < 1) {
+  if (!is_at_least_0(index, a.graph) || !is_at_least_0(size - index - Dim(1), a.graph)) {
     std::string message = fmt::format("{} is not surely inside an axis of size {}", index.str(), size.str());
     if (index.is_constant() && size.is_constant()) return a.fail("index", std::move(message));
     return a.unsupported("index", std::move(message), "export with a range for which the index lies inside the axis");
@@ -268,8 +267,8 @@ Result<Types> infer_narrow(const OpArgs& a) {
   Dim start = a.dim("start");
   if (start.is_constant() && start.constant() < 0) start = size + start;
   Dim length = a.dim("length");
-  auto lowest = [&](const Dim& d) { return range_of(d, a.graph.symbols).min; };
-  if (lowest(start) < 0 || lowest(length) < 0 || lowest(size - start - length) < 0)
+  if (!is_at_least_0(start, a.graph) || !is_at_least_0(length, a.graph) ||
+      !is_at_least_0(size - start - length, a.graph))
     return a.fail("length", fmt::format("{} elements from {} are not surely inside an axis of size {}", length.str(),
                                         start.str(), size.str()));
   Shape shape = self.shape;

@@ -39,9 +39,9 @@ Result<TorchExport> TorchExportReader::read() {
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));
   settle_sizes();
-  note_unchecked_guards();
   const std::vector<Symbol> narrowed = std::exchange(out_.graph.symbols, {});
   declare_symbols(out_.graph, narrowed);
+  note_conditions();
   return std::move(out_);
 }
 

@@ -151,7 +151,7 @@ class TorchExportReader {
 
   // Sizes of inputs are multiples of others, or within a range.
   void read_guards(const JsonCursor& nodes);
-  std::optional<AssertedSizes> asserted_by(const JsonCursor& node) const;
+  std::optional<SizeCondition> asserted_by(const JsonCursor& node) const;
   // Replaces symbols by what differences say that are 0, and these symbols in the differences.
   void use_equations(std::vector<Dim>& differences);
   void divide_sizes(const std::vector<Dim>& differences, std::string_view reason);  // into parts of find_divisors
@@ -160,7 +160,9 @@ class TorchExportReader {
   bool is_integer_input(const std::string& symbol);
   void use_definition(const std::vector<Dim>& differences);
   void narrow(const Symbol& range);
-  void note_unchecked_guards();
+  // Of the guards, those that neither ranges of symbols nor positions in range imply, with the sizes that are known.
+  std::vector<SizeCondition> open_conditions();
+  void note_conditions();
 
   // ---- numbers.cpp: numbers that are known only at run time, as tensors without axes
 
@@ -194,8 +196,8 @@ class TorchExportReader {
   std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_, truths_;
-  std::vector<Dim> checked_rooms_;                         // sizes that are at least 0 where positions are in range
-  std::vector<std::pair<std::string, SizeGuard>> guards_;  // by their texts
+  std::vector<Dim> checked_rooms_;  // sizes that are at least 0 where positions are in range
+  std::vector<SizeCondition> guards_;
   std::vector<std::string> unread_guards_;
   ExportedSizes exported_;
   KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine

@@ -19,6 +19,17 @@ bool is_of_strides(std::string_view guard) {
   return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
 }
 
+// a and b: one of them each.
+std::vector<std::string_view> conjuncts(std::string_view guard) {
+  constexpr std::string_view kAnd = " and ";
+  if (guard.find(" or ") != guard.npos || guard.find("not ") != guard.npos) return {guard};
+  std::vector<std::string_view> out;
+  for (size_t end; (end = guard.find(kAnd)) != guard.npos; guard.remove_prefix(end + kAnd.size()))
+    out.push_back(guard.substr(0, end));
+  out.push_back(guard);
+  return out;
+}
+
 // Of sizes. What "or" joins are conditions of broadcasting, which the rules of shapes check.
 bool is_one_comparison(std::string_view guard) {
   return guard.find(".size()[") != guard.npos && guard.find(" or ") == guard.npos &&
@@ -39,28 +50,32 @@ std::optional<int64_t> hint_of(const JsonCursor& size) {
 
 void TorchExportReader::read_guards(const JsonCursor& nodes) {
   const auto size_of = [&](std::string_view input, int64_t axis) -> std::optional<Dim> {
+    if (axis == kValueOfInput) {
+      const auto integer = scope_.sym_ints.find(input);
+      return integer == scope_.sym_ints.end() ? std::nullopt : std::optional(integer->second);
+    }
     const auto at = scope_.tensors.find(input);
     if (at == scope_.tensors.end()) return std::nullopt;
     const Shape& shape = graph().value(at->second).shape;
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
   exported_ = exported_sizes();
+  const auto read = [&](std::string_view text) {
+    if (auto guard = read_guard(text, size_of)) guards_.push_back(std::move(*guard));
+    else if (const auto range = find_range(text, size_of, exported_)) narrow(*range);
+    else if (is_one_comparison(text)) unread_guards_.emplace_back(text);
+  };
   if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))
-    for (JsonCursor written : *guards) {
-      if (!written.is(JsonKind::string)) continue;
-      const std::string_view text = *written.string();
-      if (auto guard = read_guard(text, size_of)) guards_.emplace_back(std::string(text), std::move(*guard));
-      else if (const auto range = find_range(text, size_of, exported_)) narrow(*range);
-      else if (is_one_comparison(text)) unread_guards_.emplace_back(text);
-    }
+    for (JsonCursor written : *guards)
+      if (written.is(JsonKind::string)) std::ranges::for_each(conjuncts(*written.string()), read);
   for (JsonCursor node : nodes)
-    if (auto asserted = asserted_by(node)) guards_.emplace_back(std::move(asserted->text), std::move(asserted->guard));
+    if (auto asserted = asserted_by(node)) guards_.push_back(std::move(*asserted));
   std::vector<Dim> differences;
-  for (auto& [text, guard] : guards_) {
+  for (SizeCondition& guard : guards_) {
     // s <= 8 * (s // 8) says that both are equal.
-    if (guard.says == SizeGuard::Says::at_least_0 && range_of(guard.difference, graph().symbols).max <= 0)
-      guard.says = SizeGuard::Says::zero;
-    if (guard.says == SizeGuard::Says::zero) differences.push_back(guard.difference);
+    if (guard.says == SizeCondition::Says::at_least_0 && range_of(guard.difference, graph().symbols).max <= 0)
+      guard.says = SizeCondition::Says::zero;
+    if (guard.says == SizeCondition::Says::zero) differences.push_back(guard.difference);
   }
   for (size_t before = SIZE_MAX; before != known_sizes_.size();) {
     before = known_sizes_.size();
@@ -71,9 +86,10 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
   if (!known_sizes_.empty())
     for (Value& value : graph().values)
       for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+  graph().conditions = open_conditions();
 }
 
-std::optional<AssertedSizes> TorchExportReader::asserted_by(const JsonCursor& node) const {
+std::optional<SizeCondition> TorchExportReader::asserted_by(const JsonCursor& node) const {
   if (*node.string_at("target") != "torch.ops.aten._assert_scalar.default") return std::nullopt;
   const auto inputs = node.find("inputs");
   if (!inputs || !inputs->is(JsonKind::array) || inputs->size() == 0) return std::nullopt;
@@ -84,7 +100,7 @@ std::optional<AssertedSizes> TorchExportReader::asserted_by(const JsonCursor& no
   const auto expr = described == truths_.end() ? std::nullopt : described->second.find("as_expr");
   const auto text = expr ? expr->string_at("expr_str") : Result<std::string_view>(std::string_view());
   auto asserted = text.ok() ? read_assertion(*text) : std::nullopt;
-  if (!asserted || std::ranges::any_of(asserted->guard.difference.symbols(), is_unbacked)) return std::nullopt;
+  if (!asserted || std::ranges::any_of(asserted->difference.symbols(), is_unbacked)) return std::nullopt;
   return asserted;
 }
 
@@ -157,30 +173,51 @@ void TorchExportReader::narrow(const Symbol& range) {
   note_range(*symbol);
 }
 
-void TorchExportReader::note_unchecked_guards() {
+std::vector<SizeCondition> TorchExportReader::open_conditions() {
   const std::vector<Symbol> traced = traced_symbols();
-  const auto is_checked = [&](const SizeGuard& guard) {
-    const Dim difference = settled(with_known(guard.difference, known_sizes_), traced);
+  std::vector<SizeCondition> open;
+  for (const SizeCondition& guard : guards_) {
+    if (is_of_strides(guard.text)) continue;
+    SizeCondition condition = guard;
+    condition.difference = settled_size(guard.difference);
+    const Dim difference = settled(condition.difference, traced);
     const DimRange range = range_of(difference, traced);
+    bool implied = false;
     switch (guard.says) {
-      case SizeGuard::Says::zero: return range.min == 0 && range.max == 0;
-      case SizeGuard::Says::at_least_0:
-        return range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
-                 return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
-               });
+      case SizeCondition::Says::zero: implied = range.min == 0 && range.max == 0; break;
+      case SizeCondition::Says::at_least_0:
+        implied = range.min >= 0 || std::ranges::any_of(checked_rooms_, [&](const Dim& room) {
+                    return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
+                  });
+        break;
       // Torch compares products and quotients to choose strides, too.
-      default: return range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
+      default: implied = range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
     }
+    if (!implied && std::ranges::find(open, condition.text, &SizeCondition::text) == open.end())
+      open.push_back(std::move(condition));
+  }
+  return open;
+}
+
+void TorchExportReader::note_conditions() {
+  std::erase_if(graph().conditions, [&](const SizeCondition& condition) {
+    const auto is_declared = [&](const std::string& name) {
+      return std::ranges::find(graph().symbols, name, &Symbol::name) != graph().symbols.end();
+    };
+    const bool known = std::ranges::all_of(condition.difference.symbols(), is_declared);
+    if (!known) unread_guards_.push_back(condition.text);
+    return !known;
+  });
+  const auto note = [&](size_t count, const std::string& first, std::string_view what) {
+    if (count > 0)
+      out_.notes.push_back(fmt::format("{} condition{} of sizes that torch found when it exported {} {}, such as {}",
+                                       count, count == 1 ? "" : "s", count == 1 ? "is" : "are", what,
+                                       shorten(first, 120)));
   };
-  size_t unchecked = unread_guards_.size();
-  std::string first = unread_guards_.empty() ? "" : unread_guards_[0];
-  for (const auto& [text, guard] : guards_)
-    if (!is_of_strides(text) && !is_checked(guard) && unchecked++ == 0) first = text;
-  if (unchecked > 0)
-    out_.notes.push_back(
-        fmt::format("{} condition{} of sizes that torch found when it exported {} not checked in a run, "
-                    "such as {}: a model may branch there, and only this branch was exported",
-                    unchecked, unchecked == 1 ? "" : "s", unchecked == 1 ? "is" : "are", shorten(first, 120)));
+  const auto& checked = graph().conditions;
+  note(checked.size(), checked.empty() ? "" : checked[0].text, "checked in each run");
+  note(unread_guards_.size(), unread_guards_.empty() ? "" : unread_guards_[0],
+       "not checked in a run: a model may branch there, and only this branch was exported");
 }
 
 }  // namespace qcg

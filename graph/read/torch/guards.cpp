@@ -20,21 +20,22 @@ constexpr int64_t kOtherSize = 40320;  // a multiple of most numbers that sizes 
 
 struct Comparison {
   std::string_view sign, name;  // of Python and of sympy
-  SizeGuard::Says says;
+  SizeCondition::Says says;
   int64_t factor, number;  // of the difference: factor * (left - right) + number
 };
 constexpr Comparison kComparisons[] = {
-    {"==", "Equality", SizeGuard::Says::zero, 1, 0},
-    {"!=", "Unequality", SizeGuard::Says::not_zero, 1, 0},
-    {"<=", "LessThan", SizeGuard::Says::at_least_0, -1, 0},
-    {">=", "GreaterThan", SizeGuard::Says::at_least_0, 1, 0},
-    {"<", "StrictLessThan", SizeGuard::Says::at_least_0, -1, -1},
-    {">", "StrictGreaterThan", SizeGuard::Says::at_least_0, 1, -1},
+    {"==", "Equality", SizeCondition::Says::zero, 1, 0},
+    {"!=", "Unequality", SizeCondition::Says::not_zero, 1, 0},
+    {"<=", "LessThan", SizeCondition::Says::at_least_0, -1, 0},
+    {">=", "GreaterThan", SizeCondition::Says::at_least_0, 1, 0},
+    {"<", "StrictLessThan", SizeCondition::Says::at_least_0, -1, -1},
+    {">", "StrictGreaterThan", SizeCondition::Says::at_least_0, 1, -1},
 };
 
-std::optional<SizeGuard> compare(const Comparison& c, const Dim& left, const Dim& right) {
+std::optional<SizeCondition> compare(const Comparison& c, const Dim& left, const Dim& right, std::string text) {
   Dim difference = Dim(c.factor) * (left - right) + Dim(c.number);
-  return difference.valid() ? std::optional(SizeGuard{c.says, std::move(difference)}) : std::nullopt;
+  return difference.valid() ? std::optional(SizeCondition{c.says, std::move(difference), std::move(text)})
+                            : std::nullopt;
 }
 
 // What Python's operators and functions of sizes are of Dims.
@@ -180,11 +181,12 @@ class Parser {
       }
     if (!take("L")) return literal();
     std::string name;
-    while (!take(".size()[")) {
+    do {
       const auto part = subscript();
       if (!part) return std::nullopt;
       name += (name.empty() ? "" : "_") + *part;
-    }
+    } while (text_.starts_with('['));
+    if (!take(".size()[")) return numbers_.size(name, kValueOfInput);
     if (!number() || !take("]")) return std::nullopt;
     return numbers_.size(name, number_);
   }
@@ -226,8 +228,9 @@ class Parser {
 bool holds(const Parser<OfNumbers>::Sides& sides) {
   const double difference = static_cast<double>(sides.sign.factor) * (sides.left - sides.right);
   if (std::isnan(difference)) return false;
-  if (sides.sign.says == SizeGuard::Says::at_least_0) return sides.sign.number < 0 ? difference > 0 : difference >= 0;
-  return (difference == 0) == (sides.sign.says == SizeGuard::Says::zero);
+  if (sides.sign.says == SizeCondition::Says::at_least_0)
+    return sides.sign.number < 0 ? difference > 0 : difference >= 0;
+  return (difference == 0) == (sides.sign.says == SizeCondition::Says::zero);
 }
 
 // The sizes below kMostTriedSize for which `holds` is true, where they are one range; nullopt: it is unknown for one.
@@ -299,13 +302,24 @@ bool says_multiple(const Dim& d, const std::string& symbol, int64_t divisor, boo
   return zeros < most / 2;  // a difference that is 0 for most sizes says nothing
 }
 
+// "L['x'].size()[1] <= 4" -> "x.size()[1] <= 4"
+std::string as_users_write(std::string_view guard) {
+  std::string out(guard);
+  for (size_t at = 0; (at = out.find("L['", at)) != out.npos;) {
+    const size_t end = out.find("']", at);
+    if (end == out.npos) break;
+    out.erase(end, 2).erase(at, 3);
+  }
+  return out;
+}
+
 }  // namespace
 
-std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of) {
+std::optional<SizeCondition> read_guard(std::string_view guard, const SizeOfInput& size_of) {
   if (guard.size() > kMostText) return std::nullopt;
   OfDims numbers{size_of};
   const auto sides = Parser(guard, numbers).guard();
-  auto read = sides ? compare(sides->sign, sides->left, sides->right) : std::nullopt;
+  auto read = sides ? compare(sides->sign, sides->left, sides->right, as_users_write(guard)) : std::nullopt;
   return read && read->difference.count_terms() <= kMostTerms ? std::move(read) : std::nullopt;
 }
 
@@ -328,7 +342,7 @@ std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size
   return found;
 }
 
-std::optional<AssertedSizes> read_assertion(std::string_view expr) {
+std::optional<SizeCondition> read_assertion(std::string_view expr) {
   if (expr.size() > kMostText) return std::nullopt;
   for (const Comparison& c : kComparisons) {
     if (!expr.starts_with(std::string(c.name) + "(") || !expr.ends_with(')')) continue;
@@ -341,9 +355,7 @@ std::optional<AssertedSizes> read_assertion(std::string_view expr) {
     while (rest.starts_with(' ')) rest.remove_prefix(1);
     const auto left = parse_size_expr(both.substr(0, comma)), right = parse_size_expr(rest);
     if (!left.ok() || !right.ok()) return std::nullopt;
-    auto guard = compare(c, *left, *right);
-    if (!guard) return std::nullopt;
-    return AssertedSizes{left->str() + " " + std::string(c.sign) + " " + right->str(), std::move(*guard)};
+    return compare(c, *left, *right, left->str() + " " + std::string(c.sign) + " " + right->str());
   }
   return std::nullopt;
 }

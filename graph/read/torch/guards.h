@@ -18,28 +18,17 @@
 
 namespace qcg {
 
-// The size of an axis of an input, by the input's name; nullopt: there is none.
+// The size of an axis of an input, by the input's name, or the value of an input that is an integer; nullopt: there is none.
+inline constexpr int64_t kValueOfInput = -1;  // in the place of an axis
 using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int64_t axis)>;
 
-// A guard compares two expressions of sizes. It says something of a difference:
-//
-//   a == b: a - b is 0      a != b: a - b is not 0      a <= b: b - a is at least 0      a < b: b - a - 1 is at least 0
-struct SizeGuard {
-  enum class Says { zero, not_zero, at_least_0 };
-  Says says;
-  Dim difference;
-};
-// Expressions are sums, products, quotients, remainders and extremes. nullopt: the guard is anything else, such as
+// A guard compares two expressions of sizes. Expressions are sums, products, quotients, remainders and extremes. nullopt: the guard is anything else, such as
 // several comparisons.
-std::optional<SizeGuard> read_guard(std::string_view guard, const SizeOfInput& size_of);
+std::optional<SizeCondition> read_guard(std::string_view guard, const SizeOfInput& size_of);
 
 // What a node asserts, as torch up to 2.8 writes all that it found: "Equality(Symbol('s0'), Integer(4))". nullopt: anything
-// else.
-struct AssertedSizes {
-  std::string text;  // s0 == 4
-  SizeGuard guard;
-};
-std::optional<AssertedSizes> read_assertion(std::string_view expr);
+// else. The text of the condition is "s0 == 4".
+std::optional<SizeCondition> read_assertion(std::string_view expr);
 
 // symbol = factor * of
 struct SizeMultiple {

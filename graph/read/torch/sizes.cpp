@@ -320,8 +320,8 @@ bool TorchExportReader::use_inequalities(const Node& made) {
     if (const auto* sizes = std::get_if<std::vector<Dim>>(&arg.v)) std::ranges::for_each(*sizes, use);
   }
   bool changed = false;
-  for (const auto& [text, guard] : guards_) {
-    if (guard.says != SizeGuard::Says::at_least_0) continue;
+  for (const SizeCondition& guard : guards_) {
+    if (guard.says != SizeCondition::Says::at_least_0) continue;
     const Dim room = with_known(guard.difference, known_sizes_);
     const std::vector<std::string> symbols = room.symbols();
     if (!std::ranges::all_of(symbols, [&](const std::string& name) { return used.contains(name); })) continue;
@@ -370,14 +370,22 @@ Result<ValueId> TorchExportReader::positions_of_slice(Node& slice, Shape& declar
     const auto types = infer_types(graph(), slice);
     return types.ok() && (*types)[0].shape == declared;
   };
+  // A size that is split into its parts settles more than a condition does.
+  const auto fits_by_ranges = [&] {
+    auto conditions = std::exchange(graph().conditions, {});
+    const bool fit = fits();
+    graph().conditions = std::move(conditions);
+    return fit;
+  };
   const OpArgs a{graph(), slice};
   const Shape& shape = a.tensor("self").shape;
   const auto axis = a.axis("dim", shape.size());
-  if (!axis.ok() || declared.size() != shape.size() || fits()) return kNoValue;
+  if (!axis.ok() || declared.size() != shape.size() || fits_by_ranges()) return kNoValue;
   if (use_inequalities(slice)) {
     settle(slice);
     settle(declared);
   }
+  if (fits()) return kNoValue;
   const Dim *start = slice.arg("start").get<Dim>(), *end = slice.arg("end").get<Dim>();
   const auto place = [&](const Dim& given) {
     return range_of(given, graph().symbols).max < 0 ? shape[*axis] + given : given;
@@ -464,6 +472,7 @@ void TorchExportReader::settle_sizes() {
   for (Value& value : graph().values) settle(value.shape);
   for (Node& node : graph().nodes) settle(node);
   for (auto& [name, size] : scope_.sym_ints) size = settled_size(size);
+  graph().conditions = open_conditions();
 }
 
 }  // namespace qcg
