@@ -80,6 +80,29 @@ TEST_CASE("torch.export: a fraction of sizes is a tensor without axes that takes
   CHECK(holds(refused.message, "a fraction or a power of a size"));
 }
 
+TEST_CASE(
+    "torch.export: a Python number in front of a tensor is a tensor without axes where no op takes numbers there") {
+  const auto first = [](const char* target, Json number, int dtype) {
+    Json j = small_export();
+    node_of(j, 1)["target"] = target;
+    node_of(j, 1)["inputs"] = Json::array({argument("self", std::move(number)), argument("other", tensor("x"))});
+    meta_of(j, "relu") = meta_of(j, "x");
+    meta_of(j, "x")["dtype"] = meta_of(j, "relu")["dtype"] = dtype;
+    node_of(j, 0)["inputs"][0] = argument("input", tensor("p_fc_weight"));
+    meta_of(j, "linear")["sizes"][0] = {{"as_int", 3}};
+    const auto graph = read_bytes(j.dump());
+    return graph.ok() ? print_graph(*graph) : graph.error().to_string();
+  };
+  const std::string sum = first("torch.ops.aten.add.Tensor", {{"as_float", 1e-6}}, 13);
+  CHECK_MESSAGE(holds(sum, "aten.scalar_tensor.default(s = 1e-06, dtype = f64) : f64[]"), sum);
+  CHECK_MESSAGE(holds(sum, "dtype = f32) : f32[]"), sum);
+  CHECK_MESSAGE(holds(sum, "aten.add.Tensor(%relu_1, %x) : bf16[s0, 4]"), sum);
+  const std::string shift = first("torch.ops.aten.bitwise_left_shift.Scalar_Tensor", {{"as_int", 1}}, 1);
+  CHECK_MESSAGE(holds(shift, "dtype = u8) : u8[]"), shift);
+  CHECK_MESSAGE(holds(shift, "aten.bitwise_left_shift.Tensor(%"), shift);
+  CHECK(holds(first("torch.ops.aten.div.Tensor", {{"as_bool", true}}, 7), "must be a tensor"));
+}
+
 TEST_CASE("torch.export: a number that is read out of a tensor is a tensor without axes") {
   const auto with_item = [](int dtype, Json output, Json last) {
     Json j = small_export();

@@ -85,7 +85,7 @@ class TorchExportReader {
   void read_module(const JsonCursor& node, const std::string& name);
   static Result<std::string> node_name(const JsonCursor& node, const std::vector<std::string_view>& outputs);
   // `swapped`: self and other changed places.
-  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const;
+  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped);
   // out_dtype(the op, the dtype of its result, its operands)
   Result<std::vector<Arg>> read_out_dtype(const JsonCursor& inputs) const;
   // Sizes of the parts of an axis of a run-time size that does not divide into equal ones.
@@ -170,6 +170,8 @@ class TorchExportReader {
   Status define_number(const JsonCursor& node, std::string_view name, DType dtype);
   Result<ValueId> number_of(const JsonCursor& node);      // kNoValue: the node makes another one
   Result<ValueId> item_of(const JsonCursor& node) const;  // the tensor that a number is read out of
+  // A number where `op` takes a tensor, as in torch.div(1, x); kNoValue: the argument is something else.
+  Result<ValueId> tensor_of_number(const JsonCursor& argument, const OpSchema& op, const JsonCursor& node);
   // The operator that takes tensors, where the node gives `op` such a number and `op` takes constants; else nullptr.
   const OpSchema* op_of_numbers(const JsonCursor& node, const OpSchema& op) const;
   Result<bool> read_filled(const JsonCursor& node, const OpSchema& op, const std::string& where);

@@ -292,8 +292,7 @@ Result<bool> TorchExportReader::read_float8(const JsonCursor& node, const OpSche
   return true;
 }
 
-Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& node, const OpSchema& op,
-                                                           bool swapped) const {
+Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) {
   QCG_TRY(inputs, node.array_at("inputs"));
   if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kExportGraphAgain);
   const std::string_view target = *node.string_at("target");
@@ -316,6 +315,11 @@ Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& nod
                        "`qcodegen list ops` shows the arguments of each op");
     if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kExportGraphAgain);
     given[index] = true;
+    if (op.args[index].kind == ArgKind::tensor && !Op(&op).row().formula.empty()) {
+      QCG_TRY(number, tensor_of_number(value, op, node));
+      args[index] = number;
+      if (number != kNoValue) continue;
+    }
     QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
     args[index] = std::move(arg);
   }

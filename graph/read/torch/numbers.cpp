@@ -129,6 +129,20 @@ Result<ValueId> TorchExportReader::number_of(const JsonCursor& node) {
   return mutations_.emit(row->op, std::move(args), like);
 }
 
+Result<ValueId> TorchExportReader::tensor_of_number(const JsonCursor& argument, const OpSchema& op,
+                                                    const JsonCursor& node) {
+  if (!is_number(argument) || find_number(argument, scope_) != kNoValue) return kNoValue;
+  QCG_TRY(number, read_torch_arg(argument, {.name = "self", .kind = ArgKind::scalar}, scope_));
+  Node like;
+  like.op = &op, like.where = node.path();
+  QCG_TRY(name, node_name(node, {}));
+  like.origins = {name};
+  const DType dtype = number.get<double>() ? DType::f64 : DType::i64;
+  QCG_TRY(tensor, mutations_.emit("aten.scalar_tensor.default", {number, Arg(dtype)}, like));
+  numbers_.insert(tensor);
+  return tensor;
+}
+
 const OpSchema* TorchExportReader::op_of_numbers(const JsonCursor& node, const OpSchema& op) const {
   const std::string_view form = tensor_form(op.name);
   const auto inputs = node.find("inputs");

@@ -1,6 +1,7 @@
 #include "graph/read/torch/operators.h"
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <string>
 #include <unordered_map>
@@ -75,6 +76,12 @@ constexpr Synonym kSynonyms[] = {
     {"torchao.choose_qparams_affine_float8.", "torchao.choose_scale_float8."},
     {"torchao.quantize_affine_float8.", "torchao.quantize_affine."},  // read_float8 reads their arguments
     {"torchao.dequantize_affine_float8.", "torchao.dequantize_affine."},
+    {"aten.remainder.Scalar_Tensor", "aten.remainder.Tensor"},
+    {"aten.bitwise_and.Scalar_Tensor", "aten.bitwise_and.Tensor"},
+    {"aten.bitwise_or.Scalar_Tensor", "aten.bitwise_or.Tensor"},
+    {"aten.bitwise_xor.Scalar_Tensor", "aten.bitwise_xor.Tensor"},
+    {"aten.bitwise_left_shift.Scalar_Tensor", "aten.bitwise_left_shift.Tensor"},
+    {"aten.bitwise_right_shift.Scalar_Tensor", "aten.bitwise_right_shift.Tensor"},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -240,6 +247,12 @@ const OpSchema* find_torch_op(std::string_view target) {
   return op && op->role != OpRole::internal ? op : nullptr;
 }
 
+bool is_number(const JsonCursor& argument) {
+  if (!argument.is(JsonKind::object)) return false;
+  return std::ranges::any_of(std::array{"as_int", "as_float", "as_sym_int", "as_sym_float"},
+                             [&](const char* kind) { return argument.find(kind).has_value(); });
+}
+
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
   std::string_view name = op.name == "aten.sub.Tensor"   ? "aten.rsub.Scalar"
                           : op.name == "aten.mul.Tensor" ? "aten.mul.Tensor"
@@ -249,10 +262,7 @@ const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
   for (JsonCursor input : *inputs) {
     if (!input.is(JsonKind::object) || text_or_empty(input, "name") != "self") continue;
     auto argument = input.find("arg");
-    if (!argument || !argument->is(JsonKind::object)) return nullptr;
-    for (const char* number : {"as_int", "as_float", "as_sym_int", "as_sym_float"})
-      if (argument->find(number)) return find_op(name);
-    return nullptr;
+    return argument && is_number(*argument) ? find_op(name) : nullptr;
   }
   return nullptr;
 }

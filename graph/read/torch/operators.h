@@ -46,6 +46,9 @@ inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype"
 // To 8-bit floats, whose blocks are those of the scale.
 inline constexpr std::string_view kQuantizeFloat8 = "torch.ops.torchao.quantize_affine_float8.default";
 
+// Whether an argument is a number of Python or a size.
+bool is_number(const JsonCursor& argument);
+
 // sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with
 // self and other swapped; nullptr where self is a tensor, or no op does.
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);
