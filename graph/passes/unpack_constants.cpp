@@ -14,7 +14,8 @@
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
 // Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes :
 // i32, 8), i8)) makes codes: it is evaluated with all that it reads, unless that takes zero points off and nothing
-// wraps. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
+// wraps. So does a choice between integers, and arithmetic of constants that larger constants are computed from makes a
+// scale. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
 // A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp
 // becomes a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
 //
@@ -73,6 +74,8 @@ bool divides_by_number(const Graph& graph, const Node& node) {
   return divisor->is_constant() ? !divisor->is_constant(0) : range_of(*divisor, graph.symbols).min > 0;
 }
 
+constexpr Op kChoices[] = {"aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar"};
+
 bool is_bit_operation(const Node& node) {
   return node.op->name.starts_with("aten.bitwise_") || node.op->name.starts_with("aten.__");
 }
@@ -127,7 +130,8 @@ class Unpacker {
     if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
           bool packed = false;
           for_each_packed(graph_, node, [&](ValueId) { packed = true; });
-          return packed || needs_constants(graph_, node) || makes_codes(node) || joins_parameters(node);
+          return packed || needs_constants(graph_, node) || makes_codes(node) || chooses_codes(node) ||
+                 makes_scale(node) || joins_parameters(node);
         }))
       return {};
     graph_.remove_dead();  // assertions read what is of no use any more
@@ -170,6 +174,38 @@ class Unpacker {
       for (ValueId out : node.outputs)
         constant_[out] = constant && count_elements(graph_.value(out).shape) != INT64_MAX;
     }
+    find_scales();
+  }
+
+  // Constants that larger constants are computed from by arithmetic, and that nothing else reads.
+  void find_scales() {
+    scale_.assign(graph_.values.size(), true);
+    for (ValueId out : graph_.outputs) scale_[out] = false;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      if (node->outputs.empty()) continue;
+      const ValueId out = node->outputs[0];
+      const int64_t count = count_elements(graph_.value(out).shape);
+      for_each_input(*node, [&](ValueId id) {
+        const bool more = count > count_elements(graph_.value(id).shape), view = node->op->role == OpRole::view;
+        scale_[id] = scale_[id] && constant_[out] &&
+                     (view && !more ? scale_[out] : more && (view || node->op->role == OpRole::pointwise));
+      });
+    }
+  }
+
+  // Arithmetic of constants whose result is multiplied with, or added to, more elements: q * (z.float() * s)[..., None].
+  bool makes_scale(const Node& node) const {
+    if (node.op->role != OpRole::pointwise || node.outputs.size() != 1) return false;
+    const ValueId out = node.outputs[0];
+    return constant_[out] && scale_[out] && is_floating(graph_.value(out).dtype) &&
+           product(graph_.value(out).shape) != Dim(1);
+  }
+
+  // Integers, one of two by a condition: where(q > 7, q - 16, q).
+  bool chooses_codes(const Node& node) const {
+    if (!is_any_op(node, kChoices) || !constant_[node.outputs[0]]) return false;
+    const DType dtype = graph_.value(node.outputs[0]).dtype;
+    return !is_floating(dtype) && dtype != DType::boolean;
   }
 
   // Weights and their scales, of which each is stored in parts: as they are, or seen in another shape.
@@ -300,7 +336,9 @@ class Unpacker {
       count_change("look-ups of activations");
       return {};
     }
-    if (joins_parameters(node) || (makes_codes(node) && !takes_zeros_off(node))) return evaluate_chain(id);
+    if (joins_parameters(node) || chooses_codes(node) || makes_scale(node) ||
+        (makes_codes(node) && !takes_zeros_off(node)))
+      return evaluate_chain(id);
     bool needed = false;
     for (ValueId out : node.outputs) needed = needed || needed_[out];
     const bool constant = constant_[node.outputs[0]] || !has_kernel(graph_, node);
@@ -501,8 +539,8 @@ class Unpacker {
   Graph& graph_;
   PassReport& report_;
   int64_t elements_left_ = kFewElements;
-  NodeId count_ = 0;                                // of nodes, as the pass found them
-  std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
+  NodeId count_ = 0;                                        // of nodes, as the pass found them
+  std::vector<bool> constant_, needed_, repeated_, scale_;  // by value, as the pass found them
   std::vector<uint32_t> uses_;
   std::unordered_set<ValueId> gathers_;          // look-ups of activations
   std::unordered_map<ValueId, ValueId> values_;  // what a node computed

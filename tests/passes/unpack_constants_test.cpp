@@ -279,6 +279,41 @@ TEST_CASE("codes that are cast to a narrower integer before they are used are co
       "scheme = \"w8\", group = 16");
 }
 
+TEST_CASE("integers chosen by a condition are codes, and products of constants per group are scales") {
+  const auto with = [](const std::string& nodes) {
+    Graph graph = parse(
+        "param @q: u8[24, 32]\nparam @s: f32[24, 2]\nparam @level: u8[24, 2]\nparam @all: f32[]\n"
+        "graph(%x: f32[3, 32]) {\n" +
+        nodes +
+        "  %w = aten.reshape.default(%m, shape = [24, 32]) : f32[24, 32]\n"
+        "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
+    give(graph, "q", made(24 * 32, [](size_t i) { return static_cast<double>(i * 37 % 16); }));
+    give(graph, "s", made(48, [](size_t i) { return std::ldexp(1.0, static_cast<int>(i % 5) - 6); }));
+    give(graph, "level", made(48, [](size_t i) { return static_cast<double>(i % 7 + 1); }));
+    give(graph, "all", {0.5});
+    return compiled(graph);
+  };
+  const std::string chosen = with(
+      "  %i = aten.to.dtype(@q, dtype = i8) : i8[24, 32]\n"
+      "  %high = aten.gt.Scalar(%i, other = 7) : bool[24, 32]\n"
+      "  %less = aten.sub.Tensor(%i, other = 16) : i8[24, 32]\n"
+      "  %c = aten.where.self(%high, %less, %i) : i8[24, 32]\n"
+      "  %f = aten.to.dtype(%c, dtype = f32) : f32[24, 32]\n"
+      "  %g = aten.reshape.default(%f, shape = [24, 2, 16]) : f32[24, 2, 16]\n"
+      "  %u = aten.unsqueeze.default(@s, dim = 2) : f32[24, 2, 1]\n"
+      "  %m = aten.mul.Tensor(%g, %u) : f32[24, 2, 16]\n");
+  has(chosen, "scheme = \"w4\", group = 16");
+  has_not(chosen, "zeros = [@");
+  has(with("  %f = aten.to.dtype(@q, dtype = f32) : f32[24, 32]\n"
+           "  %d = aten.sub.Tensor(%f, other = 8) : f32[24, 32]\n"
+           "  %g = aten.reshape.default(%d, shape = [24, 2, 16]) : f32[24, 2, 16]\n"
+           "  %l = aten.to.dtype(@level, dtype = f32) : f32[24, 2]\n"
+           "  %a = aten.mul.Tensor(%l, @all) : f32[24, 2]\n"
+           "  %u = aten.unsqueeze.default(%a, dim = 2) : f32[24, 2, 1]\n"
+           "  %m = aten.mul.Tensor(%g, %u) : f32[24, 2, 16]\n"),
+      "scheme = \"w4\", group = 16");
+}
+
 TEST_CASE("codes unpacked in a loop are codes: slices of an empty weight that are written one by one") {
   std::string loop =
       "param @p: i32[24, 4]\nparam @s: f32[24, 1]\ngraph(%x: f32[3, 32]) {\n"
