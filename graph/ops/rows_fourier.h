@@ -1,4 +1,4 @@
-// Rows of the operator table (op_table.h): Fourier transforms. Complex numbers are pairs along a last axis of 2
+// Rows of the operator table (op_table.h): Fourier transforms, and the windows that they are taken through. Complex numbers are pairs along a last axis of 2
 // (complex_pairs.h), which `dim` does not count.
 //
 // Why here: _fft_r2c, _fft_c2r and _fft_c2c are products with constant matrices (passes/library/fourier.cpp). The rest
@@ -10,7 +10,7 @@
 namespace qcg {
 
 // shapes/fourier.cpp
-ShapeRule infer_fourier, infer_of_files;
+ShapeRule infer_fourier, infer_of_files, infer_window;
 
 namespace rows {
 
@@ -50,6 +50,36 @@ inline constexpr OpRow kFourier[] = {
      "(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, "
      "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
      pointwise, infer_of_files},
+    {"aten.hann_window.default",
+     "(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.hann_window.periodic",
+     "(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.hamming_window.default",
+     "(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.hamming_window.periodic",
+     "(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.blackman_window.default",
+     "(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.blackman_window.periodic",
+     "(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.bartlett_window.default",
+     "(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.bartlett_window.periodic",
+     "(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.hamming_window.periodic_alpha",
+     "(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
+    {"aten.hamming_window.periodic_alpha_beta",
+     "(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_window},
 };
 // clang-format on
 

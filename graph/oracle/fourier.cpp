@@ -74,9 +74,43 @@ Result<Tensors> run_fourier(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
-constexpr RefRow kFourierRules[] = {{"aten._fft_r2c.default", run_fourier},
-                                    {"aten._fft_c2r.default", run_fourier},
-                                    {"aten._fft_c2c.default", run_fourier}};
+// A sum of cosines, or a triangle. A periodic window is the first part of one that is an element longer.
+Result<Tensors> run_window(const RefContext& c) {
+  const auto is = [&](std::string_view name) { return c.node.op->name.find(name) != std::string::npos; };
+  const auto given = [&](std::string_view arg, double otherwise) {
+    return c.node.op->arg_index(arg) < 0 ? otherwise : c.number(arg);
+  };
+  const int64_t length = c.integer("window_length");
+  const bool periodic = c.node.op->arg_index("periodic") < 0 || *c.node.arg("periodic").get<bool>();
+  const auto period = static_cast<double>(periodic ? length : length - 1);
+  const double level = is("hamming") ? given("alpha", 0.54) : is("blackman") ? 0.42 : 0.5;
+  const double first = is("hamming") ? given("beta", 0.46) : 0.5, second = is("blackman") ? 0.08 : 0;
+  std::vector<double> out;
+  for (int64_t i = 0; i < length; ++i) {
+    const double turn = 2 * std::numbers::pi * static_cast<double>(i) / period;
+    if (length == 1) out.push_back(1);
+    else if (is("bartlett")) out.push_back(1 - std::abs(2 * static_cast<double>(i) / period - 1));
+    else out.push_back(level - first * std::cos(turn) + second * std::cos(2 * turn));
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+// clang-format off
+constexpr RefRow kFourierRules[] = {
+    {"aten._fft_r2c.default", run_fourier}, {"aten._fft_c2r.default", run_fourier},
+    {"aten._fft_c2c.default", run_fourier},
+    {"aten.hann_window.default", run_window},
+    {"aten.hann_window.periodic", run_window},
+    {"aten.hamming_window.default", run_window},
+    {"aten.hamming_window.periodic", run_window},
+    {"aten.blackman_window.default", run_window},
+    {"aten.blackman_window.periodic", run_window},
+    {"aten.bartlett_window.default", run_window},
+    {"aten.bartlett_window.periodic", run_window},
+    {"aten.hamming_window.periodic_alpha", run_window},
+    {"aten.hamming_window.periodic_alpha_beta", run_window},
+};
+// clang-format on
 
 }  // namespace
 

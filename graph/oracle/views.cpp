@@ -79,8 +79,9 @@ Result<Tensors> run_repeat(const RefContext& c) {
 }
 
 Result<Tensors> run_repeat_interleave(const RefContext& c) {
-  const Tensor& t = first_tensor(c).data;
-  const size_t axis = c.axis("dim", t.shape.size());
+  const bool of_all = c.node.arg("dim").is_none();
+  const Tensor t = of_all ? first_tensor(c).data.reshape({first_tensor(c).data.numel()}) : first_tensor(c).data;
+  const size_t axis = of_all ? 0 : c.axis("dim", t.shape.size());
   std::vector<int64_t> cut = t.shape;
   cut.insert(cut.begin() + static_cast<int64_t>(axis) + 1, 1);
   const Tensor thin = t.reshape(cut);

@@ -371,10 +371,12 @@ class NoopFolder {
     Shape thin, wide;
     const auto add = [&](const Dim& size, const Dim& repeats) { thin.push_back(size), wide.push_back(size * repeats); };
     if (is_op(node, "aten.repeat_interleave.self_int")) {
-      const auto axis = as_axis(node.arg("dim"), type.shape.size());
+      const bool of_all = node.arg("dim").is_none();
+      const Shape sizes = of_all ? Shape{product(type.shape)} : type.shape;
+      const auto axis = of_all ? std::optional<size_t>(0) : as_axis(node.arg("dim"), sizes.size());
       if (!axis) return;
-      for (size_t i = 0; i < type.shape.size(); ++i) {
-        add(type.shape[i], Dim(1));
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        add(sizes[i], Dim(1));
         if (i == *axis) add(Dim(1), *node.arg("repeats").get<Dim>());
       }
     } else {

@@ -1760,6 +1760,27 @@ def large_integers():
     case("aten.mul.Scalar", torch.tensor([0.25, -1e-10, float("inf"), 0.0]), 1e40)
 
 
+def volumes_windows_and_repeats():
+    volume, line = real(1, 2, 2, 3, 4), real(2, 2, 5)
+    for name in ("upsample_nearest", "_upsample_nearest_exact"):
+        case(f"aten.{name}3d.vec", volume, None, [2.0, 1.5, 2.0])
+        case(f"aten.{name}3d.default", volume, [3, 2, 5], None, 0.7, None)
+        case(f"aten.{name}1d.default", line, [7], 1.4)
+    for corners in (False, True):
+        case("aten.upsample_trilinear3d.vec", volume, None, corners, [2.0, 2.0, 1.5])
+        case("aten.upsample_trilinear3d.default", volume, [3, 2, 7], corners)
+        case("aten.upsample_linear1d.default", line, [7], corners)
+    for name in ("hann", "hamming", "blackman", "bartlett"):
+        case(f"aten.{name}_window.default", 9)
+        case(f"aten.{name}_window.periodic", 8, False)
+        case(f"aten.{name}_window.periodic", 1, True)
+    case("aten.hamming_window.periodic_alpha", 8, True, 0.6)
+    case("aten.hamming_window.periodic_alpha_beta", 8, False, 0.6, 0.3, dtype=torch.float64)
+    case("aten.repeat_interleave.self_int", real(3, 2), 3)
+    case("aten.repeat_interleave.self_int", torch.arange(4), 0)
+    case("aten.repeat_interleave.self_int", real(3, 2), 2, 1)
+
+
 products()
 moves()
 pointwise()
@@ -1820,3 +1841,4 @@ quantiles_of_numbers()
 variances_of_all()
 broadcast_einsums()
 large_integers()
+volumes_windows_and_repeats()

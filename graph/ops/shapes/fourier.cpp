@@ -53,6 +53,14 @@ Result<Types> infer_fourier(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
+Result<Types> infer_window(const OpArgs& a) {
+  QCG_TRY(length, a.constant("window_length"));
+  const DType dtype = a.dtype("dtype").value_or(DType::f32);
+  if (!is_floating(dtype) || is_float8(dtype)) return a.fail("dtype", "windows are floats");
+  if (length < 0 || length > int64_t{1} << 24) return a.fail("window_length", "expected 0 to 2^24");
+  return one(dtype, {Dim(length)});
+}
+
 // What complex_fourier.cpp writes in others.
 Result<Types> infer_of_files(const OpArgs& a) {
   return a.unsupported("self", a.node.op->name + " is read from exported programs alone",

@@ -173,7 +173,8 @@ Result<std::vector<ResizedAxis>> resized_axes(const OpArgs& a) {
   for (size_t i = 0; i < spatial; ++i) {
     ResizedAxis axis{x.shape[2 + i], Dim(0), std::nullopt, corners};
     if (!sizes) axis.factor = (*factors)[i];
-    const std::string_view named = i + 1 == spatial ? "scales_w" : "scales_h";
+    constexpr std::string_view kScales[] = {"scales_d", "scales_h", "scales_w"};
+    const std::string_view named = spatial == 1 ? "scales" : kScales[3 - spatial + i];
     if (has_arg(a, named)) axis.factor = as_number(a.node.arg(named));
     if (axis.factor && !(*axis.factor > 1e-3 && *axis.factor <= double{kLargestSize}))
       return a.unsupported(sizes ? named : "scale_factors", fmt::format("a factor of {}", *axis.factor),

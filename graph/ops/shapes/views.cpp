@@ -204,10 +204,9 @@ Result<Types> infer_repeat(const OpArgs& a) {
 Result<Types> infer_repeat_interleave(const OpArgs& a) {
   const Value& self = a.tensor("self");
   const Dim* repeats = a.node.arg("repeats").get<Dim>();
-  if (!repeats || !repeats->is_constant() || repeats->constant() < 1)
-    return a.unsupported("repeats", "repeats that are not a positive number",
-                         "export with a constant number of repeats");
-  if (a.node.arg("dim").is_none()) return a.unsupported("dim", "repeat_interleave of all elements", "name the axis");
+  if (!repeats || !is_at_least_0(*repeats, a.graph))
+    return a.fail("repeats", "expected a number that is not negative", "export with a range without negative numbers");
+  if (a.node.arg("dim").is_none()) return one(self.dtype, {product(self.shape) * *repeats});
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   Shape shape = self.shape;
   shape[axis] = shape[axis] * *repeats;
