@@ -181,3 +181,31 @@ TEST_CASE("torch.export: conditions of integers that are inputs, two of them in 
   CHECK(graph->conditions[0].difference == Dim::symbol("s0") + Dim::symbol("s7") - Dim(5));
   CHECK(graph->conditions[1].difference == Dim(12) - Dim::symbol("s0") - Dim::symbol("s7"));
 }
+
+TEST_CASE("torch.export: inputs as guards name them, fractions of several sizes, and what chooses strides") {
+  const std::string n = "L['X'].size()[0]";
+  const auto conditions = [&](const std::string& guard) {
+    Json j = small_export();
+    j["graph_module"]["signature"]["input_specs"][1] =
+        Json::parse(R"({"user_input": {"arg": {"as_tensor": {"name": "p_fc_bias"}}}})");
+    meta_of(j, "p_fc_bias")["sizes"][0] = Json::parse(R"({"as_expr": {"expr_str": "s1"}})");
+    j["range_constraints"]["s1"] = Json::parse(R"({"min_val": 2, "max_val": null})");
+    node_of(j, 0)["target"] = "torch.ops.aten.linear.default";
+    node_of(j, 0)["inputs"] = {argument("input", tensor("x")), argument("weight", tensor("p_fc_weight"))};
+    j["guards_code"] = Json::array({guard});
+    ReadInfo info;
+    const auto graph = read_bytes(j.dump(), {}, &info);
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    std::string out;
+    for (const SizeCondition& c : graph->conditions) out += fmt::format("{} {};", name_of(c.says), c.difference.str());
+    if (out.empty()) out = fmt::format("{}", fmt::join(info.notes, ";"));
+    return out;
+  };
+  const std::string other = "L['p_fc_bias'].size()[0]";
+  CHECK(conditions(n + " <= " + other + " + 3") == "at_least_0 -s0+s1+3;");
+  CHECK(conditions("L['flat_args'][1].size()[0] <= " + other) == "at_least_0 -s0+s1;");
+  CHECK(conditions("((3*" + n + "*" + other + ") / 16) <= 2.5") == "at_least_0 -3*s0*s1+40;");
+  CHECK(conditions("math.ceil((" + n + " + " + other + ") / 4) > 2") == "at_least_0 -floordiv(3*s0+3*s1,4)+s0+s1-3;");
+  CHECK(conditions("((" + n + " + " + other + ") / 3) <= 2.5").find("is not checked in a run") != std::string::npos);
+  CHECK(conditions("((3*(" + n + " // (" + other + " // (" + n + " // 8)))) % 192) != 0").empty());
+}

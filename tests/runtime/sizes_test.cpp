@@ -104,10 +104,11 @@ TEST_CASE("two inputs that are values of one symbol agree") {
 
 TEST_CASE("conditions of sizes: a run that breaks one is an error that has its text") {
   SampleProgram sample;
-  sample.manifest["conditions"] = {
-      {{"size", {{-2, 0}, {39}}}, {"is", "at_least_0"}, {"text", "2*x.size()[0] < 40"}},
-      {{"size", {{1, 0}, {-5}}}, {"is", "not_zero"}, {"text", "x.size()[0] != 5"}},
-      {{"size", {{1, 0}, {-3, {{"floordiv", {{{1, 0}}, 3}}}}, {-1}}}, {"is", "zero"}, {"text", "x.size()[0] % 3 == 1"}}};
+  sample.manifest["conditions"] = {{{"size", {{-2, 0}, {39}}}, {"is", "at_least_0"}, {"text", "2*x.size()[0] < 40"}},
+                                   {{"size", {{1, 0}, {-5}}}, {"is", "not_zero"}, {"text", "x.size()[0] != 5"}},
+                                   {{"size", {{1, 0}, {-3, {{"floordiv", {{{1, 0}}, 3}}}}, {-1}}},
+                                    {"is", "zero"},
+                                    {"text", "x.size()[0] % 3 == 1"}}};
   sample.sign();
   const auto program = load_sample(sample);
   const auto answer = [&](int64_t m) {

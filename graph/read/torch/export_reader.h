@@ -151,6 +151,8 @@ class TorchExportReader {
 
   // Sizes of inputs are multiples of others, or within a range.
   void read_guards(const JsonCursor& nodes);
+  // The input that a guard names: torch names it in lower case in the graph, or calls it flat_args[i].
+  ValueId guarded_input(std::string_view name) const;
   std::optional<SizeCondition> asserted_by(const JsonCursor& node) const;
   // Replaces symbols by what differences say that are 0, and these symbols in the differences.
   void use_equations(std::vector<Dim>& differences);
@@ -199,6 +201,7 @@ class TorchExportReader {
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_, truths_;
   std::vector<Dim> checked_rooms_;  // sizes that are at least 0 where positions are in range
+  std::vector<ValueId> arguments_;  // of the model, in order; kNoValue: a constant
   std::vector<SizeCondition> guards_;
   std::vector<std::string> unread_guards_;
   ExportedSizes exported_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "graph/ops/infer.h"
 #include "graph/read/torch/export_reader.h"
@@ -16,6 +17,7 @@ constexpr const char* kReason = "torch checked that when it exported";
 
 // Torch compares strides with each other, and numbers of elements with 2, to choose strides, which change no result.
 bool is_of_strides(std::string_view guard) {
+  if (guard.ends_with(" != 0") && guard.find(" // ") != guard.npos) return true;  // what a product does not divide
   return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
 }
 
@@ -48,21 +50,41 @@ std::optional<int64_t> hint_of(const JsonCursor& size) {
 
 }  // namespace
 
+ValueId TorchExportReader::guarded_input(std::string_view name) const {
+  const auto find = [&](std::string_view key) {
+    const auto at = scope_.tensors.find(key);
+    return at == scope_.tensors.end() ? kNoValue : at->second;
+  };
+  if (const ValueId input = find(name); input != kNoValue) return input;
+  constexpr std::string_view kNumbered = "flat_args_";
+  if (name.starts_with(kNumbered)) {
+    size_t place = 0;
+    const std::string_view digits = name.substr(kNumbered.size());
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), place);
+    return read.ec == std::errc() && place < arguments_.size() ? arguments_[place] : kNoValue;
+  }
+  std::string lower(name);  // as torch names an input in the graph
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return find(lower);
+}
+
 void TorchExportReader::read_guards(const JsonCursor& nodes) {
   const auto size_of = [&](std::string_view input, int64_t axis) -> std::optional<Dim> {
     if (axis == kValueOfInput) {
       const auto integer = scope_.sym_ints.find(input);
       return integer == scope_.sym_ints.end() ? std::nullopt : std::optional(integer->second);
     }
-    const auto at = scope_.tensors.find(input);
-    if (at == scope_.tensors.end()) return std::nullopt;
-    const Shape& shape = graph().value(at->second).shape;
+    const ValueId at = guarded_input(input);
+    if (at == kNoValue) return std::nullopt;
+    const Shape& shape = graph().value(at).shape;
     return axis < static_cast<int64_t>(shape.size()) ? std::optional(shape[static_cast<size_t>(axis)]) : std::nullopt;
   };
   exported_ = exported_sizes();
   const auto read = [&](std::string_view text) {
     if (auto guard = read_guard(text, size_of)) guards_.push_back(std::move(*guard));
     else if (const auto range = find_range(text, size_of, exported_)) narrow(*range);
+    else if (auto fractions = read_guard_of_fractions(text, size_of)) guards_.push_back(std::move(*fractions));
     else if (is_one_comparison(text)) unread_guards_.emplace_back(text);
   };
   if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))

@@ -59,6 +59,54 @@ struct OfDims {
   static std::optional<Dim> apply(std::string_view, const Dim&) { return std::nullopt; }
 };
 
+// A size over a power of two, by which floats divide exactly.
+struct Fraction {
+  Dim numerator;
+  int64_t denominator = 1;
+};
+
+// What they are of such fractions.
+struct OfFractions {
+  using Value = Fraction;
+  const SizeOfInput& size_of;
+  static constexpr int64_t kMostDenominator = int64_t{1} << 40;
+
+  static std::optional<Fraction> number(int64_t value) { return Fraction{value}; }
+  static std::optional<Fraction> number(double value) {
+    int64_t denominator = 1;
+    while (denominator < kMostDenominator && value != std::floor(value)) value *= 2, denominator *= 2;
+    if (value != std::floor(value) || std::abs(value) >= 0x1p53) return std::nullopt;
+    return Fraction{static_cast<int64_t>(value), denominator};
+  }
+  std::optional<Fraction> size(std::string_view input, int64_t axis) {
+    const auto dim = size_of(input, axis);
+    return dim ? std::optional(Fraction{*dim}) : std::nullopt;
+  }
+  static std::optional<Fraction> apply(std::string_view op, const Fraction& a, const Fraction& b) {
+    if (op == "*" && a.denominator <= kMostDenominator / b.denominator)
+      return Fraction{a.numerator * b.numerator, a.denominator * b.denominator};
+    if (op == "/") {
+      if (!b.numerator.is_constant() || b.denominator != 1) return std::nullopt;
+      const int64_t by = b.numerator.constant();
+      if (by < 1 || (by & (by - 1)) != 0 || by > kMostDenominator / a.denominator) return std::nullopt;
+      return Fraction{a.numerator, a.denominator * by};
+    }
+    const bool whole = a.denominator == 1 && b.denominator == 1;
+    if (op != "+" && op != "-" && !whole) return std::nullopt;
+    const int64_t common = std::max(a.denominator, b.denominator);  // of powers of two
+    auto numerator =
+        OfDims::apply(op, a.numerator * Dim(common / a.denominator), b.numerator * Dim(common / b.denominator));
+    return numerator ? std::optional(Fraction{std::move(*numerator), common}) : std::nullopt;
+  }
+  static std::optional<Fraction> apply(std::string_view function, const Fraction& a) {
+    if (function == "torch.sym_float(") return a;
+    const Dim denominator(a.denominator);
+    if (function == "math.floor(") return Fraction{Dim::floor_divide(a.numerator, denominator)};
+    if (function == "math.ceil(") return Fraction{Dim(0) - Dim::floor_divide(Dim(0) - a.numerator, denominator)};
+    return std::nullopt;
+  }
+};
+
 // What they are of numbers, when symbols have values. Integers beyond 2^53 are rounded.
 struct OfNumbers {
   using Value = double;
@@ -321,6 +369,16 @@ std::optional<SizeCondition> read_guard(std::string_view guard, const SizeOfInpu
   const auto sides = Parser(guard, numbers).guard();
   auto read = sides ? compare(sides->sign, sides->left, sides->right, as_users_write(guard)) : std::nullopt;
   return read && read->difference.count_terms() <= kMostTerms ? std::move(read) : std::nullopt;
+}
+
+std::optional<SizeCondition> read_guard_of_fractions(std::string_view guard, const SizeOfInput& size_of) {
+  if (guard.size() > kMostText) return std::nullopt;
+  OfFractions numbers{size_of};
+  const auto sides = Parser(guard, numbers).guard();
+  if (!sides) return std::nullopt;
+  const int64_t common = std::max(sides->left.denominator, sides->right.denominator);
+  const auto whole = [&](const Fraction& side) { return side.numerator * Dim(common / side.denominator); };
+  return compare(sides->sign, whole(sides->left), whole(sides->right), as_users_write(guard));
 }
 
 std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size_of, const ExportedSizes& exported) {

@@ -25,6 +25,8 @@ using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int
 // A guard compares two expressions of sizes. Expressions are sums, products, quotients, remainders and extremes. nullopt: the guard is anything else, such as
 // several comparisons.
 std::optional<SizeCondition> read_guard(std::string_view guard, const SizeOfInput& size_of);
+// The same with quotients by powers of two, of which floats are exact: "((3*L['x'].size()[0]*L['x'].size()[1]) / 16) <= 2.5".
+std::optional<SizeCondition> read_guard_of_fractions(std::string_view guard, const SizeOfInput& size_of);
 
 // What a node asserts, as torch up to 2.8 writes all that it found: "Equality(Symbol('s0'), Integer(4))". nullopt: anything
 // else. The text of the condition is "s0 == 4".

@@ -70,8 +70,12 @@ Status TorchExportReader::read_input(const JsonCursor& input, const JsonCursor& 
   QCG_TRY(spec, read_union(spec_union));
   QCG_TRY(argument, read_union(input));
   std::string_view kind = spec.key();
-  if (kind == "constant_input") return {};  // baked into the graph already
-  if (kind == "user_input") return read_user_input(argument);
+  if (kind == "constant_input" || kind == "user_input") {
+    const size_t before = graph().inputs.size();
+    if (kind == "user_input") QCG_CHECK(read_user_input(argument));  // a constant is baked into the graph already
+    arguments_.push_back(graph().inputs.size() > before ? graph().inputs.back() : kNoValue);
+    return {};
+  }
   if (kind == "parameter") return read_parameter(argument, spec, "parameter_name");
   if (kind == "buffer") return read_parameter(argument, spec, "buffer_name");
   if (kind == "tensor_constant") return read_parameter(argument, spec, "tensor_constant_name");
