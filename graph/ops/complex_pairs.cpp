@@ -25,6 +25,7 @@ const std::vector<ComplexOperator>& complex_operators() {
       {"aten.polar.default", {"abs", "angle"}},
       {"aten.complex.default", {"real", "imag"}},
       {"aten.real.default", {"self"}},
+      {"aten.angle.default", {"self"}},
       {"aten.imag.default", {"self"}},
       {"aten._conj.default", {"self"}},
       {"aten.conj.default", {"self"}},
@@ -169,6 +170,7 @@ Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector
     return finish(join(binary("aten.mul.Tensor", first, cos), binary("aten.mul.Tensor", first, sin)));
   }
   if (name == "aten.complex.default") return finish(join(first, operands[1].id));
+  if (name == "aten.angle.default") return finish(angle(operands[0].is_pair ? first : with_imaginary_part(first)));
   if (!operands[0].is_pair)  // of a real tensor
     return name == "aten.imag.default"
                ? Error::unsupported(like.where, "the imaginary part of real numbers", kComplexHelp)
@@ -185,26 +187,79 @@ Result<ValueId> ComplexPairs::cast(Operand x, DType part, const Node& like) {
   return finish(x.is_pair ? parts : with_imaginary_part(parts));
 }
 
+ValueId ComplexPairs::product(ValueId x, ValueId y) {
+  const ValueId a = part(x, 0), b = part(x, 1), c = part(y, 0), d = part(y, 1);
+  const auto times = [&](ValueId left, ValueId right) { return binary("aten.mul.Tensor", left, right); };
+  return join(binary("aten.sub.Tensor", times(a, c), times(b, d)), binary("aten.add.Tensor", times(a, d), times(b, c)));
+}
+
+ValueId ComplexPairs::squared_size(ValueId pair) {
+  const auto squared = [&](ValueId x) { return binary("aten.mul.Tensor", x, x); };
+  return binary("aten.add.Tensor", squared(part(pair, 0)), squared(part(pair, 1)));
+}
+
+ValueId ComplexPairs::angle(ValueId pair) { return binary("aten.atan2.default", part(pair, 1), part(pair, 0)); }
+
 Result<std::vector<ValueId>> ComplexPairs::arithmetic(const OpSchema& schema, const std::vector<Arg>& args,
                                                       Operand self, Operand other) {
   const std::string_view name = schema.name;
   const auto spread = [&](Operand real) { return op("aten.unsqueeze.default", {{"self", real.id}, {"dim", Dim(-1)}}); };
   ValueId made = kNoValue;
+  const auto as_pair = [&](Operand x) { return x.is_pair ? x.id : with_imaginary_part(x.id); };
   if (name == "aten.mul.Tensor" && self.is_pair && other.is_pair) {
-    const ValueId a = part(self.id, 0), b = part(self.id, 1), c = part(other.id, 0), d = part(other.id, 1);
-    const auto product = [&](ValueId x, ValueId y) { return binary("aten.mul.Tensor", x, y); };
-    made = join(binary("aten.sub.Tensor", product(a, c), product(b, d)),
-                binary("aten.add.Tensor", product(a, d), product(b, c)));
+    made = product(self.id, other.id);
   } else if (name == "aten.mul.Tensor") {
     made = binary(name, self.is_pair ? self.id : spread(self), other.is_pair ? other.id : spread(other));
   } else if (name == "aten.div.Tensor" && !other.is_pair) {
     made = binary(name, self.id, spread(other));
-  } else if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && self.is_pair && other.is_pair) {
-    made = op(name, {{"self", self.id}, {"other", other.id}, {"alpha", args[2]}});
+  } else if (name == "aten.div.Tensor") {  // by z: times its conjugate over its squared size
+    const ValueId conjugate = join(part(other.id, 0), op("aten.neg.default", {{"self", part(other.id, 1)}}));
+    const ValueId above =
+        self.is_pair ? product(self.id, conjugate) : binary("aten.mul.Tensor", spread(self), conjugate);
+    made = binary(name, above, spread({squared_size(other.id), false}));
+  } else if (name == "aten.add.Tensor" || name == "aten.sub.Tensor") {
+    made = op(name, {{"self", as_pair(self)}, {"other", as_pair(other)}, {"alpha", args[2]}});
+  } else if (name.starts_with("aten.rsub.")) {
+    made = op("aten.sub.Tensor", {{"self", as_pair(other)}, {"other", as_pair(self)}, {"alpha", args[2]}});
   } else {
     return Error::unsupported(like_.where, schema.name + " of complex numbers has no lowering", kComplexHelp);
   }
   QCG_TRY(result, finish(made));
+  return std::vector<ValueId>{result};
+}
+
+Result<std::vector<ValueId>> ComplexPairs::products(const OpSchema& schema, std::vector<Arg> args, Operand self,
+                                                    Operand other) {
+  const auto of_parts = [&](ValueId a, ValueId b) -> Result<ValueId> {
+    if (auto* list = std::get_if<std::vector<ValueId>>(&args[1].v)) *list = {a, b};
+    else args[0] = a, args[1] = b;
+    QCG_TRY(made, emit(schema, args));
+    return made[0];
+  };
+  const auto parts_of = [&](Operand x) {
+    return x.is_pair ? std::vector{part(x.id, 0), part(x.id, 1)} : std::vector{x.id};
+  };
+  const std::vector<ValueId> left = parts_of(self), right = parts_of(other);
+  std::vector<ValueId> all;  // a c, a d, b c, b d
+  for (const ValueId a : left)
+    for (const ValueId b : right) {
+      QCG_TRY(made, of_parts(a, b));
+      all.push_back(made);
+    }
+  const bool both = left.size() == 2 && right.size() == 2;
+  const ValueId real = both ? binary("aten.sub.Tensor", all[0], all[3]) : all[0],
+                imaginary = both ? binary("aten.add.Tensor", all[1], all[2]) : all[1];
+  QCG_TRY(result, finish(join(real, imaginary)));
+  return std::vector<ValueId>{result};
+}
+
+Result<std::vector<ValueId>> ComplexPairs::shifted(const OpSchema& schema, const std::vector<Arg>& args) {
+  const ValueId pair = *args[0].get<ValueId>();
+  const ValueId real = op(schema.name, {{"self", part(pair, 0)}, {"other", args[1]}, {"alpha", args[2]}});
+  ValueId imaginary = part(pair, 1);
+  if (schema.name.starts_with("aten.rsub."))
+    imaginary = op("aten.mul.Scalar", {{"self", op("aten.neg.default", {{"self", imaginary}})}, {"other", args[2]}});
+  QCG_TRY(result, finish(join(real, imaginary)));
   return std::vector<ValueId>{result};
 }
 
@@ -221,16 +276,42 @@ Result<std::vector<ValueId>> ComplexPairs::compute(const OpSchema& schema, std::
     QCG_TRY(result, fourier(node, is_pair(node.tensor("self"))));
     return std::vector<ValueId>{result};
   }
-  if (name == "aten.abs.default" && self) {
-    const auto squared = [&](ValueId x) { return binary("aten.mul.Tensor", x, x); };
-    const ValueId sum = binary("aten.add.Tensor", squared(part(*self, 0)), squared(part(*self, 1)));
-    QCG_TRY(result, finish(op("aten.sqrt.default", {{"self", sum}})));
+  const auto one = [&](ValueId value) -> Result<std::vector<ValueId>> {
+    QCG_TRY(result, finish(value));
     return std::vector<ValueId>{result};
+  };
+  if (name == "aten.abs.default" && self) return one(op("aten.sqrt.default", {{"self", squared_size(*self)}}));
+  if (name == "aten.square.default" && self) return one(product(*self, *self));
+  if (name == "aten.pow.Tensor_Scalar" && self && as_number(args[1]) == 2.0) return one(product(*self, *self));
+  if (name == "aten.exp.default" && self) {
+    const ValueId size = op("aten.exp.default", {{"self", part(*self, 0)}}), turn = part(*self, 1);
+    return one(join(binary("aten.mul.Tensor", size, op("aten.cos.default", {{"self", turn}})),
+                    binary("aten.mul.Tensor", size, op("aten.sin.default", {{"self", turn}}))));
   }
+  if (name == "aten.log.default" && self) {
+    const ValueId twice = op("aten.log.default", {{"self", squared_size(*self)}});
+    return one(join(op("aten.mul.Scalar", {{"self", twice}, {"other", Arg(0.5)}}), angle(*self)));
+  }
+  if (name == "aten.reciprocal.default" && self) {
+    const ValueId conjugate = join(part(*self, 0), op("aten.neg.default", {{"self", part(*self, 1)}}));
+    return one(binary("aten.div.Tensor", conjugate,
+                      op("aten.unsqueeze.default", {{"self", squared_size(*self)}, {"dim", Dim(-1)}})));
+  }
+  if (name == "aten.matmul.default" || name == "aten.mm.default" || name == "aten.bmm.default") {
+    const ValueId w = *args[1].get<ValueId>();
+    return products(schema, args, {*self, is_pair(*self)}, {w, is_pair(w)});
+  }
+  if (name == "aten.einsum.default")
+    if (const auto* list = args[1].get<std::vector<ValueId>>(); list && list->size() == 2) {
+      const Operand left{(*list)[0], is_pair((*list)[0])}, right{(*list)[1], is_pair((*list)[1])};
+      return products(schema, args, left, right);
+    }
   const auto* other = args.size() > 1 ? args[1].get<ValueId>() : nullptr;
   const bool binary_op = schema.arg_index("other") == 1;
   if (self && other && binary_op) return arithmetic(schema, args, {*self, is_pair(*self)}, {*other, is_pair(*other)});
   if (binary_op && (name == "aten.mul.Tensor" || name == "aten.div.Tensor")) return emit(schema, std::move(args));
+  const bool is_sum = name.starts_with("aten.add.") || name.starts_with("aten.sub.") || name.starts_with("aten.rsub.");
+  if (binary_op && is_sum && self && as_number(args[1])) return shifted(schema, args);
   if (name == "aten.permute.default") {
     auto* dims = std::get_if<std::vector<Dim>>(&args[1].v);
     const auto rank = static_cast<int64_t>(graph_.value(*self).shape.size()) - 1;

@@ -56,6 +56,15 @@ class ComplexPairs {
   ValueId with_imaginary_part(ValueId x);
   Result<ValueId> fourier(const Node& node, bool is_pair);
   Result<ValueId> windowed_fourier(const Node& node, ValueId x, bool is_pair);
+  Result<ValueId> inverse_of_windows(const Node& node, ValueId x, bool is_pair);
+  ValueId window_of(const Node& node, DType dtype, int64_t length, int64_t n);
+  ValueId overlapped(ValueId frames, int64_t n, int64_t hop);
+  ValueId product(ValueId a, ValueId b);  // of two pairs
+  ValueId squared_size(ValueId pair);
+  ValueId angle(ValueId pair);
+  // Of all products that an operator makes of two tensors: matmul, einsum.
+  Result<std::vector<ValueId>> products(const OpSchema& op, std::vector<Arg> args, Operand self, Operand other);
+  Result<std::vector<ValueId>> shifted(const OpSchema& op, const std::vector<Arg>& args);  // by a number
   Result<std::vector<ValueId>> arithmetic(const OpSchema& op, const std::vector<Arg>& args, Operand self,
                                           Operand other);
 

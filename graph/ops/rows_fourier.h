@@ -50,6 +50,10 @@ inline constexpr OpRow kFourier[] = {
      "(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, "
      "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
      pointwise, infer_of_files},
+    {"aten.istft.default",
+     "(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool "
+     "normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",
+     pointwise, infer_of_files},
     {"aten.hann_window.default",
      "(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", constant, infer_window},

@@ -85,4 +85,24 @@ inline Json& meta_of(Json& j, const char* name) { return graph_of(j)["tensor_val
 inline Json tensor(const char* name) { return {{"as_tensor", {{"name", name}}}}; }
 inline Json argument(const char* name, Json arg) { return {{"name", name}, {"arg", std::move(arg)}, {"kind", 1}}; }
 
+// ---- complex numbers, of which element type 10 has f32 parts
+
+inline Json complex_meta(std::initializer_list<int> sizes) {
+  Json list = Json::array();
+  for (int size : sizes) list.push_back({{"as_int", size}});
+  return {{"dtype", 10}, {"sizes", list}, {"strides", list}, {"storage_offset", {{"as_int", 0}}}, {"layout", 7}};
+}
+inline Json real_meta(std::initializer_list<int> sizes) {
+  Json meta = complex_meta(sizes);
+  meta["dtype"] = 7;
+  return meta;
+}
+inline Json node_named(const char* name, const char* op, std::initializer_list<Json> inputs) {
+  return {{"target", std::string("torch.ops.aten.") + op},
+          {"name", name},
+          {"inputs", Json(std::vector<Json>(inputs))},
+          {"outputs", {tensor(name)}},
+          {"metadata", Json::object()}};
+}
+
 }  // namespace qcg::test

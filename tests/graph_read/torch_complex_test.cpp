@@ -6,24 +6,6 @@ using namespace qcg::test;
 
 namespace {
 
-Json complex_meta(std::initializer_list<int> sizes) {
-  Json list = Json::array();
-  for (int size : sizes) list.push_back({{"as_int", size}});
-  return {{"dtype", 10}, {"sizes", list}, {"strides", list}, {"storage_offset", {{"as_int", 0}}}, {"layout", 7}};
-}
-Json real_meta(std::initializer_list<int> sizes) {
-  Json meta = complex_meta(sizes);
-  meta["dtype"] = 7;
-  return meta;
-}
-Json node_named(const char* name, const char* op, std::initializer_list<Json> inputs) {
-  return {{"target", std::string("torch.ops.aten.") + op},
-          {"name", name},
-          {"inputs", Json(std::vector<Json>(inputs))},
-          {"outputs", {tensor(name)}},
-          {"metadata", Json::object()}};
-}
-
 // A rotary embedding: view_as_real(view_as_complex(x) * unsqueeze(polar(ones, angle), 0)), x [3, 2, 2], angle [2].
 Json rotary_export() {
   Json j = small_export();

@@ -46,7 +46,7 @@ Graph rows_of_words(const std::string& index) {
   return graph;
 }
 
-Error error_of(const std::string& text) {
+Error refusal_of(const std::string& text) {
   Graph graph = parse(text);
   bind_random(graph, 1);
   const auto reports = run_passes(graph);
@@ -200,32 +200,32 @@ TEST_CASE("look-ups that are no slices stay look-ups") {
 }
 
 TEST_CASE("operands that are no constants, or not in range, are refused by name") {
-  Error e = error_of(
+  Error e = refusal_of(
       "graph(%x: i32[3, 8]) {\n  %a = aten.abs.default(%x) : i32[3, 8]\n"
       "  %y = aten.pow.Scalar(self = 3, exponent = %a) : i32[3, 8]\n  return %y\n}\n");
   CHECK(e.code == ErrorCode::Unsupported);
   has(e.message, "aten.pow.Scalar (y)");
   has(e.message, "%a is computed from the inputs");
   has(e.help, "constants");
-  e = error_of(
+  e = refusal_of(
       "param @t: f32[9]\ngraph(%x: f32[3]) {\n  %i = aten.arange.start(start = 7, end = 10) : i64[3]\n"
       "  %v = aten.index.Tensor(@t, [%i]) : f32[3]\n  %y = aten.add.Tensor(%x, %v) : f32[3]\n  return %y\n}\n");
   CHECK(e.code == ErrorCode::BadInput);
   has(e.message, "index 9 is outside an axis of size 9");
-  has(error_of("graph(%x: i64[4]) {\n  %k = aten.arange.default(end = 4) : i64[4]\n"
-               "  %v = aten.remainder.Tensor(%k, %k) : i64[4]\n  return %v\n}\n")
+  has(refusal_of("graph(%x: i64[4]) {\n  %k = aten.arange.default(end = 4) : i64[4]\n"
+                 "  %v = aten.remainder.Tensor(%k, %k) : i64[4]\n  return %v\n}\n")
           .message,
       "divides by zero");
 }
 
 TEST_CASE("a small file does not make large constants") {
-  const Error e = error_of(
+  const Error e = refusal_of(
       "graph(%x: f32[3]) {\n  %k = aten.arange.default(end = 40000000) : i64[40000000]\n"
       "  %y = aten.bitwise_and.Scalar(%k, other = 1) : i64[40000000]\n  return %y\n}\n");
   CHECK(e.code == ErrorCode::Unsupported);
   has(e.message, "aten.arange.default (k) makes more elements");
   // Nor many that are each within the limit.
-  const Error sum = error_of(
+  const Error sum = refusal_of(
       "graph(%x: f32[3]) {\n  %k = aten.arange.default(end = 9000000) : i64[9000000]\n"
       "  %y = aten.bitwise_and.Scalar(%k, other = 1) : i64[9000000]\n  return %y\n}\n");
   has(sum.message, "aten.bitwise_and.Scalar (y) makes more elements");

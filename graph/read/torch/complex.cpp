@@ -14,7 +14,7 @@ Result<bool> TorchExportReader::takes_complex(const JsonCursor& node) const {
   for (JsonCursor input : inputs) {
     QCG_TRY(argument, input.at("arg"));
     QCG_TRY(value, read_union(argument));
-    if (value.key() == "as_tensor" && is_complex(value)) return true;
+    if (value.key() == "as_complex" || (value.key() == "as_tensor" && is_complex(value))) return true;
     if (value.key() != "as_tensors" || !value.is(JsonKind::array)) continue;
     for (JsonCursor one : value)
       if (one.is(JsonKind::object) && is_complex(one)) return true;
@@ -53,6 +53,12 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
     made = {result};
   } else if (op) {
     QCG_TRY(args, read_arguments(node, *op, false));
+    const std::vector<Arg> given = args;
+    QCG_CHECK(convert_numbers(*op, args, like.where));
+    for (size_t i = 0; i < args.size(); ++i) {  // what was converted is a pair still
+      const ValueId* id = given[i].get<ValueId>();
+      if (id && complex_values_.contains(*id)) complex_values_.insert(*args[i].get<ValueId>());
+    }
     QCG_TRY(results, pairs_.compute(
                          *op, std::move(args), [&](ValueId id) { return complex_values_.contains(id); }, like));
     made = std::move(results);
@@ -62,6 +68,27 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
     made = {result};
   }
   return define_checked(node, made);
+}
+
+Result<ValueId> TorchExportReader::complex_number(const JsonCursor& argument, const OpSchema& op,
+                                                  const JsonCursor& node) {
+  QCG_TRY(value, read_union(argument));
+  if (value.key() != "as_complex") return kNoValue;
+  Node like;
+  like.op = &op, like.where = node.path();
+  QCG_TRY(name, node_name(node, {}));
+  like.origins = {name};
+  std::vector<ValueId> parts;
+  for (const char* part : {"real", "imag"}) {
+    QCG_TRY(at, value.at(part));
+    QCG_TRY(number, at.real());
+    QCG_TRY(tensor, mutations_.emit("aten.scalar_tensor.default", {Arg(number), Arg(DType::f64)}, like));
+    parts.push_back(tensor);
+  }
+  QCG_TRY(pair, mutations_.emit("aten.stack.default", {std::move(parts), Dim(-1)}, like));
+  complex_values_.insert(pair);
+  numbers_.insert(pair);
+  return pair;
 }
 
 Result<ValueId> TorchExportReader::read_complex_cast(const JsonCursor& node, const Node& like) {

@@ -182,6 +182,8 @@ class TorchExportReader {
   // ---- complex.cpp: complex numbers, as pairs
 
   Result<bool> takes_complex(const JsonCursor& node) const;
+  // A complex number of Python, as a pair; kNoValue: the argument is something else.
+  Result<ValueId> complex_number(const JsonCursor& argument, const OpSchema& op, const JsonCursor& node);
   bool gives_complex(const JsonCursor& node) const;
   bool is_complex_name(std::string_view name) const;
   // `op`: of the op table; nullptr: an operator that complex numbers alone have.

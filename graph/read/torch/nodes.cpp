@@ -320,6 +320,11 @@ Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& nod
       args[index] = number;
       if (number != kNoValue) continue;
     }
+    if (has_complex_) {
+      QCG_TRY(number, complex_number(value, op, node));
+      args[index] = number;
+      if (number != kNoValue) continue;
+    }
     QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
     args[index] = std::move(arg);
   }
