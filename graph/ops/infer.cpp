@@ -295,9 +295,11 @@ Dim settled(const Dim& d, std::span<const Symbol> symbols) {
 
 bool is_at_least_0(const Dim& d, const Graph& graph) {
   if (range_of(d, graph.symbols).min >= 0) return true;
+  // Halves, too: 2 d is no less than a difference that is at least 0, or one less than it.
   return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
     return condition.says == SizeCondition::Says::at_least_0 &&
-           range_of(d - condition.difference, graph.symbols).min >= 0;
+           (range_of(d - condition.difference, graph.symbols).min >= 0 ||
+            range_of(Dim(2) * d - condition.difference, graph.symbols).min >= -1);
   });
 }
 

@@ -214,7 +214,7 @@ struct Interpolation {
 Interpolation interpolate(const Node& node, const ResizedAxis& axis, int64_t size, int64_t count);
 
 // interpolation_mode and padding_mode of grid_sampler.
-constexpr int64_t kBilinear = 0, kNearest = 1, kZeros = 0, kReflected = 2;
+constexpr int64_t kBilinear = 0, kNearest = 1, kBicubic = 2, kZeros = 0, kReflected = 2;
 
 // A recurrent layer: every layer has its parameters, by direction.
 struct Recurrence {

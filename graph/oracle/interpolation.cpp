@@ -57,53 +57,88 @@ double place_of(double coordinate, int64_t size, int64_t padding, bool corners) 
   return padding == kZeros ? at : std::clamp(at, 0.0, n - 1);
 }
 
+double keys_share(double distance) {
+  constexpr double a = -0.75;
+  const double x = std::abs(distance);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+// The elements that a coordinate takes along one axis, with their shares. Places outside are outside the image.
+std::vector<std::pair<double, double>> taps_of(double coordinate, int64_t size, int64_t mode, int64_t padding,
+                                               bool corners) {
+  if (mode == kNearest) return {{std::nearbyint(place_of(coordinate, size, padding, corners)), 1}};
+  std::vector<std::pair<double, double>> taps;
+  const double place = place_of(coordinate, size, mode == kBicubic ? kZeros : padding, corners),
+               low = std::floor(place);
+  for (int tap = mode == kBicubic ? -1 : 0; tap <= (mode == kBicubic ? 2 : 1); ++tap) {
+    const double at = low + tap;
+    const double share = mode == kBicubic ? keys_share(place - at) : 1 - std::abs(place - at);
+    // Whole places are brought back as others are: as the coordinate that they have.
+    const auto n = static_cast<double>(size);
+    const double again = corners ? (n > 1 ? 2 * at / (n - 1) - 1 : -1) : (2 * at + 1) / n - 1;
+    taps.emplace_back(mode == kBicubic ? std::nearbyint(place_of(again, size, padding, corners)) : at, share);
+  }
+  return taps;
+}
+
 Result<Tensors> run_grid_sample(const RefContext& c) {
   const std::vector<double> x = read_doubles(c.tensor("input").data), grid = read_doubles(c.tensor("grid").data);
   const std::vector<int64_t>&size = c.tensor("input").data.shape, out = c.sizes(0);
   const int64_t mode = c.integer("interpolation_mode"), padding = c.integer("padding_mode");
   const bool corners = *c.node.arg("align_corners").get<bool>();
-  const int64_t places = out[2] * out[3], area = size[2] * size[3];
+  const size_t axes = size.size() - 2;
+  const int64_t places = count_of(std::span(out).subspan(2)), area = count_of(std::span(size).subspan(2));
   std::vector<double> y;
   for (int64_t plane = 0; plane < out[0] * out[1]; ++plane)
     for (int64_t place = 0; place < places; ++place) {
-      const double* at = grid.data() + (plane / out[1] * places + place) * 2;
-      const double column = place_of(at[0], size[3], padding, corners),
-                   row = place_of(at[1], size[2], padding, corners);
-      const auto element = [&](double h, double w) {
-        if (!(h >= 0 && w >= 0 && h < static_cast<double>(size[2]) && w < static_cast<double>(size[3]))) return 0.0;
-        return x[static_cast<size_t>(plane * area + static_cast<int64_t>(h) * size[3] + static_cast<int64_t>(w))];
-      };
-      if (mode == kNearest) {
-        y.push_back(element(std::nearbyint(row), std::nearbyint(column)));
-        continue;
+      const double* at = grid.data() + (plane / out[1] * places + place) * static_cast<int64_t>(axes);
+      std::vector<std::pair<int64_t, double>> reached = {{plane * area, 1}};  // offset, share
+      int64_t stride = area;
+      for (size_t i = 0; i < axes; ++i) {  // x is the last axis
+        const int64_t length = size[2 + i];
+        stride /= length;
+        std::vector<std::pair<int64_t, double>> further;
+        for (const auto& [position, share] : taps_of(at[axes - 1 - i], length, mode, padding, corners)) {
+          if (!(position >= 0 && position < static_cast<double>(length))) continue;
+          for (const auto& [offset, so_far] : reached)
+            further.emplace_back(offset + static_cast<int64_t>(position) * stride, so_far * share);
+        }
+        reached = std::move(further);
       }
       double sum = 0;
-      for (const double h : {std::floor(row), std::floor(row) + 1})
-        for (const double w : {std::floor(column), std::floor(column) + 1})
-          sum += (1 - std::abs(row - h)) * (1 - std::abs(column - w)) * element(h, w);
+      for (const auto& [offset, share] : reached) sum += share * x[static_cast<size_t>(offset)];
       y.push_back(sum);
     }
   return Tensors{make_doubles(out, std::move(y))};
 }
 
-// theta times (x, y, 1) of each place, which lie evenly in [-1, 1].
+// theta times (x, y, 1) of each place, or (x, y, z, 1); these lie evenly in [-1, 1].
 Result<Tensors> run_affine_grid(const RefContext& c) {
   const std::vector<double> theta = read_doubles(c.tensor("theta").data);
   const bool corners = *c.node.arg("align_corners").get<bool>();
   const std::vector<int64_t> out = c.sizes(0);
+  const auto axes = static_cast<size_t>(out.back());
   const auto coordinate = [&](int64_t at, int64_t count) {
     if (count <= 1) return 0.0;
     const double even = 2 * static_cast<double>(at) / static_cast<double>(count - 1) - 1;
     return corners ? even : even * static_cast<double>(count - 1) / static_cast<double>(count);
   };
   std::vector<double> y;
-  for (int64_t n = 0; n < out[0]; ++n)
-    for (int64_t h = 0; h < out[1]; ++h)
-      for (int64_t w = 0; w < out[2]; ++w)
-        for (int64_t k = 0; k < 2; ++k) {
-          const double* row = theta.data() + n * 6 + k * 3;
-          y.push_back(row[0] * coordinate(w, out[2]) + row[1] * coordinate(h, out[1]) + row[2]);
-        }
+  for (int64_t k = 0, count = count_of(out); k < count; ++k) {
+    int64_t rest = k / out.back();
+    double sum = 0;
+    const auto row = [&](int64_t image, size_t column) {
+      return theta[static_cast<size_t>((image * out.back() + k % out.back()) * (out.back() + 1)) + column];
+    };
+    const int64_t image = rest / count_of(std::span(out).subspan(1, axes));
+    for (size_t i = 0; i < axes; ++i) {
+      const int64_t size = out[axes - i];
+      sum += row(image, i) * coordinate(rest % size, size);
+      rest /= size;
+    }
+    y.push_back(sum + row(image, axes));
+  }
   return Tensors{make_doubles(out, std::move(y))};
 }
 
@@ -127,6 +162,7 @@ constexpr RefRow kInterpolationRules[] = {
     {"aten._upsample_bilinear2d_aa.vec", run_upsample}, {"aten._upsample_bilinear2d_aa.default", run_upsample},
     {"aten._upsample_bicubic2d_aa.vec", run_upsample}, {"aten._upsample_bicubic2d_aa.default", run_upsample},
     {"aten.grid_sampler.default", run_grid_sample}, {"aten.grid_sampler_2d.default", run_grid_sample},
+    {"aten.grid_sampler_3d.default", run_grid_sample},
     {"aten.affine_grid_generator.default", run_affine_grid},
 };
 // clang-format on

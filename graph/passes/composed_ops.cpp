@@ -363,6 +363,7 @@ constexpr ComposedOp kRows[] = {
     {"aten.masked_scatter.default", write_masked_scatter},
     {"aten.grid_sampler.default", write_grid_sample},
     {"aten.grid_sampler_2d.default", write_grid_sample},
+    {"aten.grid_sampler_3d.default", write_grid_sample},
     {"aten.affine_grid_generator.default", write_affine_grid},
     {"aten.histc.default", histogram},
     {"aten.one_hot.default", one_hot},

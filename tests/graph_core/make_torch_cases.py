@@ -1781,6 +1781,19 @@ def volumes_windows_and_repeats():
     case("aten.repeat_interleave.self_int", real(3, 2), 2, 1)
 
 
+def sampled_volumes():
+    image, volume = real(2, 2, 4, 5), real(1, 2, 3, 4, 2)
+    places, deep = (torch.randint(-12, 13, shape, generator=generator) / 8 for shape in ((2, 3, 3, 2), (1, 2, 2, 3, 3)))
+    for padding in (0, 1, 2):
+        for corners in (False, True):
+            case("aten.grid_sampler.default", image, places, 2, padding, corners)
+            case("aten.grid_sampler.default", volume, deep, 0, padding, corners)
+        case("aten.grid_sampler_3d.default", volume, deep, 1, padding, False)
+    case("aten.affine_grid_generator.default", real(2, 3, 4), [2, 1, 2, 3, 4], False)
+    case("aten.affine_grid_generator.default", real(1, 3, 4), [1, 2, 2, 1, 3], True)
+    case("aten.repeat.default", real(2, 3), [0, 2])
+
+
 products()
 moves()
 pointwise()
@@ -1842,3 +1855,4 @@ variances_of_all()
 broadcast_einsums()
 large_integers()
 volumes_windows_and_repeats()
+sampled_volumes()

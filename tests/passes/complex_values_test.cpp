@@ -27,8 +27,8 @@ std::vector<Complex> computed(const char* op, const std::vector<Json>& inputs, c
   Json& graph = graph_of(j);
   graph["inputs"] = {tensor("x"), tensor("y"), tensor("r")};
   graph["outputs"] = Json::array({tensor("out")});
-  graph["tensor_values"] = {{"x", real_meta({2, 2, 2})}, {"y", real_meta({2, 2, 2})}, {"r", real_meta({2, 2})},
-                            {"z", complex_meta({2, 2})}, {"w", complex_meta({2, 2})}, {"made", complex_meta({2, 2})},
+  graph["tensor_values"] = {{"x", real_meta({2, 2, 2})},  {"y", real_meta({2, 2, 2})}, {"r", real_meta({2, 2})},
+                            {"z", complex_meta({2, 2})},  {"w", complex_meta({2, 2})}, {"made", complex_meta({2, 2})},
                             {"out", real_meta({2, 2, 2})}};
   Json made = node_named("made", op, {});
   made["inputs"] = Json(inputs);
@@ -57,9 +57,11 @@ std::vector<Complex> computed(const char* op, const std::vector<Json>& inputs, c
 }  // namespace
 
 TEST_CASE("complex numbers: functions, quotients, sums with numbers, and products of matrices") {
-  const std::vector<Complex> z = {{1, 2}, {-0.5, 0.25}, {0.75, -1.5}, {-2, -0.125}}, w = {{0.5, -1}, {2, 1}, {-1, 3}, {1, 1}};
+  const std::vector<Complex> z = {{1, 2}, {-0.5, 0.25}, {0.75, -1.5}, {-2, -0.125}},
+                             w = {{0.5, -1}, {2, 1}, {-1, 3}, {1, 1}};
   const std::vector<double> r = {2, -3, 0.5, 1};
-  const Json a = argument("self", tensor("z")), b = argument("other", tensor("w")), real = argument("other", tensor("r"));
+  const Json a = argument("self", tensor("z")), b = argument("other", tensor("w")),
+             real = argument("other", tensor("r"));
   const Json number = argument("other", {{"as_float", 2.5}}),
              i = argument("other", {{"as_complex", {{"real", 0.5}, {"imag", -1.0}}}});
   struct Case {
@@ -89,13 +91,15 @@ TEST_CASE("complex numbers: functions, quotients, sums with numbers, and product
        {argument("equation", {{"as_string", "ij,jk->ik"}}),
         argument("tensors", {{"as_tensors", {{{"name", "z"}}, {{"name", "w"}}}}})},
        matrix},
-      {"matmul.default", {a, real}, [&](size_t k) { return z[k / 2 * 2] * r[k % 2] + z[k / 2 * 2 + 1] * r[2 + k % 2]; }},
+      {"matmul.default",
+       {a, real},
+       [&](size_t k) { return z[k / 2 * 2] * r[k % 2] + z[k / 2 * 2 + 1] * r[2 + k % 2]; }},
   };
   for (const Case& c : cases) {
     const std::vector<Complex> got = computed(c.op, c.inputs, z, w, r);
     for (size_t k = 0; k < 4; ++k)
-      CHECK_MESSAGE(std::abs(got[k] - c.want(k)) < 1e-5, c.op << " " << k << ": " << got[k].real() << " "
-                                                              << got[k].imag());
+      CHECK_MESSAGE(std::abs(got[k] - c.want(k)) < 1e-5,
+                    c.op << " " << k << ": " << got[k].real() << " " << got[k].imag());
   }
 }
 
@@ -112,9 +116,10 @@ TEST_CASE("istft gives back what stft was taken of") {
                               {"s", complex_meta({1, 4, frames})},
                               {"out", real_meta({1, n - 6 + 9})}};
     const auto call = [&](const char* name, const char* op, const char* self, std::initializer_list<Json> more) {
-      Json node = node_named(name, op, {argument("self", tensor(self)), argument("n_fft", {{"as_int", 6}}),
-                                        argument("hop_length", {{"as_int", hop}}), argument("win_length", {{"as_int", 4}}),
-                                        argument("window", tensor("w"))});
+      Json node = node_named(name, op,
+                             {argument("self", tensor(self)), argument("n_fft", {{"as_int", 6}}),
+                              argument("hop_length", {{"as_int", hop}}), argument("win_length", {{"as_int", 4}}),
+                              argument("window", tensor("w"))});
       for (const Json& input : more) node["inputs"].push_back(input);
       return node;
     };
@@ -131,7 +136,8 @@ TEST_CASE("istft gives back what stft was taken of") {
     REQUIRE_MESSAGE(out.ok(), out.error().to_string());
     const auto values = read_elements<double>((*out)[0]);
     REQUIRE(values->size() == static_cast<size_t>(n + 3));
-    for (int k = 3; k < n - 1; ++k) CHECK((*values)[static_cast<size_t>(k - 3)] == doctest::Approx(x[static_cast<size_t>(k)]));
+    for (int k = 3; k < n - 1; ++k)
+      CHECK((*values)[static_cast<size_t>(k - 3)] == doctest::Approx(x[static_cast<size_t>(k)]));
     for (size_t k = static_cast<size_t>(n - 3); k < values->size(); ++k) CHECK((*values)[k] == 0);
   }
 }

@@ -207,38 +207,51 @@ Result<Types> infer_upsample(const OpArgs& a) {
   return one(x.dtype, std::move(shape));
 }
 
-// input [N, C, H, W] at the places grid [N, H', W', 2] of x and y, each from -1 to 1.
+// Whether an axis of an image is sure to have an element.
+static bool has_elements(const OpArgs& a, const Dim& size) { return is_at_least_0(size - Dim(1), a.graph); }
+
+// input [N, C, H, W] at the places grid [N, H', W', 2] of x and y, each from -1 to 1; or both with a depth and z.
 Result<Types> infer_grid_sample(const OpArgs& a) {
   const Value &input = a.tensor("input"), &grid = a.tensor("grid");
   if (!is_floating(input.dtype) || grid.dtype != input.dtype)
     return a.fail("grid", fmt::format("{} and {} are not floats of one dtype", describe(input), describe(grid)));
-  if (input.shape.size() != 4 || grid.shape.size() != 4 || !grid.shape[3].is_constant(2) ||
-      grid.shape[0] != input.shape[0])
-    return a.fail("grid", fmt::format("{} has not two coordinates for places of {}", describe(grid), describe(input)));
-  for (size_t axis : {2u, 3u})
-    if (!input.shape[axis].is_constant() || input.shape[axis].constant() < 1)
-      return a.unsupported("input", "an image whose size is known only at run time", "export with constant sizes");
+  const size_t rank = input.shape.size();
+  if ((rank != 4 && rank != 5) || grid.shape.size() != rank ||
+      !grid.shape.back().is_constant(static_cast<int64_t>(rank) - 2) || grid.shape[0] != input.shape[0])
+    return a.fail("grid", fmt::format("{} has no coordinates for places of {}", describe(grid), describe(input)));
+  for (size_t axis = 2; axis < rank; ++axis)
+    if (!has_elements(a, input.shape[axis]))
+      return a.fail("input", fmt::format("an axis of {} may be empty", input.shape[axis].str()),
+                    "export with a larger minimum of this size");
   QCG_TRY(mode, a.constant("interpolation_mode"));
   QCG_TRY(padding, a.constant("padding_mode"));
-  if (mode != kBilinear && mode != kNearest)
-    return a.unsupported("interpolation_mode", "cubic samples", "use mode='bilinear' or 'nearest'");
+  if (mode < kBilinear || mode > kBicubic || (mode == kBicubic && rank != 4))
+    return a.fail("interpolation_mode", "expected 0 or 1, or 2 for images of two axes");
   if (padding < kZeros || padding > kReflected) return a.fail("padding_mode", "expected 0, 1 or 2");
-  return one(input.dtype, {input.shape[0], input.shape[1], grid.shape[1], grid.shape[2]});
+  Shape shape = grid.shape;
+  shape.pop_back();
+  shape.insert(shape.begin() + 1, input.shape[1]);
+  return one(input.dtype, std::move(shape));
 }
 
-// theta [N, 2, 3]: where the places of an image of `size` lie in another one.
+// theta [N, 2, 3]: where the places of an image of `size` lie in another one; [N, 3, 4] with a depth.
 Result<Types> infer_affine_grid(const OpArgs& a) {
   const Value& theta = a.tensor("theta");
   const std::vector<Dim> size = a.dims("size");
-  if (!is_floating(theta.dtype) || theta.shape.size() != 3 || !theta.shape[1].is_constant(2) ||
-      !theta.shape[2].is_constant(3))
-    return a.unsupported("theta", "expected [N, 2, 3], got " + describe(theta), "images have two axes");
-  if (size.size() != 4 || size[0] != theta.shape[0])
-    return a.fail("size", "expected [N, C, H, W] for " + describe(theta));
-  for (size_t axis : {2u, 3u})
-    if (!size[axis].is_constant() || size[axis].constant() < 1 || size[axis].constant() > int64_t{1} << 12)
-      return a.unsupported("size", fmt::format("an axis of {}", size[axis].str()), "export with constant sizes");
-  return one(theta.dtype, {size[0], size[2], size[3], Dim(2)});
+  const auto axes = static_cast<int64_t>(size.size()) - 2;
+  if ((axes != 2 && axes != 3) || !is_floating(theta.dtype) || theta.shape.size() != 3 ||
+      !theta.shape[1].is_constant(axes) || !theta.shape[2].is_constant(axes + 1) || size[0] != theta.shape[0])
+    return a.fail("theta",
+                  fmt::format("{} is not [N, 2, 3] for [N, C, H, W], or [N, 3, 4] with a depth", describe(theta)));
+  Shape shape = {size[0]};
+  for (size_t axis = 2; axis < size.size(); ++axis) {
+    if (!has_elements(a, size[axis]))
+      return a.fail("size", fmt::format("an axis of {} may be empty", size[axis].str()),
+                    "export with a larger minimum of this size");
+    shape.push_back(size[axis]);
+  }
+  shape.emplace_back(axes);
+  return one(theta.dtype, std::move(shape));
 }
 
 }  // namespace qcg

@@ -251,14 +251,22 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
   const Value& x = a.tensor("self");
   if (!is_floating(x.dtype))
     return a.unsupported("self", "pools of " + describe(x) + " have no kernel", "cast it to a floating dtype before");
-  QCG_TRY(counts, per_axis(a, "output_size", spatial, 1, {}));
-  if (counts.empty()) return a.fail("output_size", "a pool without a size");
+  std::vector<Dim> counts = a.dims("output_size");
+  if (counts.size() == 1) counts.resize(spatial, counts[0]);
+  if (counts.size() != spatial)
+    return a.fail("output_size", fmt::format("{} numbers for {} axes", counts.size(), spatial));
   Shape shape = x.shape;
   for (size_t i = 0; i < spatial; ++i) {
     Dim& size = shape[shape.size() - spatial + i];
     if (range_of(size, a.graph.symbols).min < 1)
       return a.fail("self", fmt::format("an axis of {} may be empty", size.str()));
-    size = Dim(counts[i]);
+    const bool stays = counts[i] == size && a.node.op->outputs == 1;  // every element is a pool
+    if (!stays && !counts[i].is_constant())
+      return a.unsupported("output_size", fmt::format("{} is known only at run time", counts[i].str()),
+                           "export with a constant here");
+    if (!stays && (counts[i].constant() < 1 || counts[i].constant() > kLargestStep))
+      return a.fail("output_size", fmt::format("{} is not in [1, {}]", counts[i].constant(), kLargestStep));
+    size = counts[i];
   }
   Types types = one(x.dtype, shape);
   if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});

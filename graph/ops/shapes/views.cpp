@@ -194,8 +194,7 @@ Result<Types> infer_repeat(const OpArgs& a) {
   shape.insert(shape.begin(), rank - shape.size(), Dim(1));
   from.insert(from.begin(), rank - from.size(), Dim(1));
   for (size_t i = 0; i < rank; ++i) {
-    if (shape[i].is_constant() && shape[i].constant() < 1)
-      return a.unsupported(arg, "repeats that are not positive", "leave out values without elements");
+    if (shape[i].is_constant() && shape[i].constant() < 0) return a.fail(arg, "a negative number of repeats");
     shape[i] = shape[i] * from[i];
   }
   return one(self.dtype, std::move(shape));

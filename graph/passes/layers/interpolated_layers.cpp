@@ -60,7 +60,7 @@ class Interpolator {
       ValueId sum = kNoValue;
       for (int tap = -1; tap <= 2 && e_.status().ok(); ++tap) {
         const ValueId element = e_.unary("aten.relu.default", plus(low, static_cast<double>(tap)));
-        const ValueId part = times(look_up(at_most(element, last)), cubic_share(share, tap));
+        const ValueId part = times(look_up(at_most(element, last)), cubic_share(e_, share, tap));
         sum = sum == kNoValue ? part : plus(sum, part);
       }
       return sum;
@@ -75,17 +75,6 @@ class Interpolator {
  private:
   ValueId plus(ValueId a, Arg b) { return e_.binary("aten.add.Tensor", a, std::move(b)); }
   ValueId times(ValueId a, Arg b) { return e_.binary("aten.mul.Tensor", a, std::move(b)); }
-
-  // Of the element at `tap` beside the one below a place that lies `share` above that: Keys' cubic with a = -0.75.
-  ValueId cubic_share(ValueId share, int tap) {
-    constexpr double a = -0.75;
-    const bool before = tap <= 0;
-    const ValueId x = before ? plus(share, static_cast<double>(-tap))
-                             : plus(times(share, -1.0), static_cast<double>(tap));  // the distance
-    const ValueId square = times(x, x);
-    if (tap == 0 || tap == 1) return plus(times(square, plus(times(x, a + 2), -(a + 3))), 1.0);
-    return plus(times(x, plus(times(plus(times(x, a), -5 * a), x), 8 * a)), -4 * a);
-  }
 
   // Elements per place, as f32.
   Arg step(const ResizedAxis& axis) {
@@ -120,6 +109,18 @@ class Interpolator {
 };
 
 }  // namespace
+
+ValueId cubic_share(OpEmitter& e, ValueId share, int tap) {
+  constexpr double a = -0.75;
+  const auto plus = [&](ValueId x, double y) { return e.binary("aten.add.Tensor", x, y); };
+  const auto times = [&](ValueId x, Arg y) { return e.binary("aten.mul.Tensor", x, std::move(y)); };
+  const bool before = tap <= 0;
+  const ValueId x = before ? plus(share, static_cast<double>(-tap))
+                           : plus(times(share, -1.0), static_cast<double>(tap));  // the distance
+  const ValueId square = times(x, x);
+  if (tap == 0 || tap == 1) return plus(times(square, plus(times(x, a + 2), -(a + 3))), 1.0);
+  return plus(times(x, plus(times(plus(times(x, a), -5 * a), x), 8 * a)), -4 * a);
+}
 
 ValueId write_interpolation(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   const auto is_named = [&](std::string_view part) { return node.op->name.find(part) < node.op->name.size(); };
