@@ -293,8 +293,22 @@ Dim settled(const Dim& d, std::span<const Symbol> symbols) {
   return out.valid() ? out : d;
 }
 
+// For each of the few values that the one symbol of a size has: quotients of it depend on each other.
+static bool is_at_least_0_for_each(const Dim& d, std::span<const Symbol> symbols) {
+  constexpr int64_t kMostValues = 64;
+  const std::vector<std::string> names = d.symbols();
+  if (names.size() != 1 || !d.has_calls()) return false;
+  const auto symbol = std::ranges::find(symbols, names[0], &Symbol::name);
+  if (symbol == symbols.end() || symbol->max - symbol->min >= kMostValues) return false;
+  for (int64_t value = symbol->min; value <= symbol->max; ++value) {
+    const auto size = d.evaluate({{names[0], value}});
+    if (!size || *size < 0) return false;
+  }
+  return true;
+}
+
 bool is_at_least_0(const Dim& d, const Graph& graph) {
-  if (range_of(d, graph.symbols).min >= 0) return true;
+  if (range_of(d, graph.symbols).min >= 0 || is_at_least_0_for_each(d, graph.symbols)) return true;
   // Halves, too: 2 d is no less than a difference that is at least 0, or one less than it.
   return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
     return condition.says == SizeCondition::Says::at_least_0 &&

@@ -100,6 +100,21 @@ TEST_CASE("conditions say that slices lie inside their axis") {
                "check at_least_0(12-s1) \"n <= 12\"\n"));
 }
 
+TEST_CASE("a slice in the middle, between quotients of a size that has few values") {
+  const auto is_right = [](const char* range) {
+    auto g =
+        parse_graph(std::string("symbol s0 in ") + range +
+                    "\ngraph(%x: f32[32, 4], %s: f32[s0]) {\n"
+                    "  %a = aten.slice.Tensor(%x, start = 16-floordiv(s0,2)+floordiv(s0,4), end = 16+floordiv(s0,4)) : "
+                    "f32[floordiv(s0,2), 4]\n  return %a\n}\n");
+    REQUIRE_MESSAGE(g.ok(), g.error().to_string());
+    return verify_graph(*g).ok();
+  };
+  CHECK(is_right("[2, 65]"));
+  CHECK_FALSE(is_right("[2, 66]"));  // begins in front of the axis
+  CHECK_FALSE(is_right("[2, 200]"));
+}
+
 TEST_CASE("what does not fit is refused, and the message says what") {
   auto refused = [](const char* inputs, const char* node, const char* part) {
     std::string message = verdict(inputs, node);
