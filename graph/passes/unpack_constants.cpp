@@ -211,7 +211,8 @@ class Unpacker {
   // Weights and their scales, of which each is stored in parts: as they are, or seen in another shape.
   bool joins_parameters(const Node& node) const {
     const auto* parts = node.args.empty() ? nullptr : node.args[0].get<std::vector<ValueId>>();
-    return parts && node.op->role == OpRole::copy && std::ranges::all_of(*parts, [&](ValueId part) {
+    return parts && node.op->role == OpRole::copy && constant_[node.outputs[0]] &&
+           std::ranges::all_of(*parts, [&](ValueId part) {
              const Node* view = producer_of(graph_, part);
              return is_parameter(graph_, view && view->op->role == OpRole::view ? *view->args[0].get<ValueId>() : part);
            });

@@ -1792,6 +1792,9 @@ def sampled_volumes():
     case("aten.affine_grid_generator.default", real(2, 3, 4), [2, 1, 2, 3, 4], False)
     case("aten.affine_grid_generator.default", real(1, 3, 4), [1, 2, 2, 1, 3], True)
     case("aten.repeat.default", real(2, 3), [0, 2])
+    pixels = whole(1, 2, 3, 4, dtype=torch.uint8, low=0, high=256)
+    case("aten.upsample_nearest2d.vec", pixels, None, [2.0, 2.0])
+    case("aten._upsample_nearest_exact2d.vec", pixels, [5, 3], None)
 
 
 products()

@@ -358,6 +358,17 @@ graph(%x: f32[4, 4]) {
   has_not(after, "%d = ");
 }
 
+TEST_CASE("parts of a parameter that are repeated to sizes known only at run time stay what they are") {
+  Graph graph = parse(
+      "symbol s0 in [1, 9]\nparam @z: f32[]\ngraph(%x: f32[s0, 4]) {\n"
+      "  %row = aten.expand.default(@z, size = [s0, 2]) : f32[s0, 2]\n"
+      "  %end = aten.expand.default(@z, size = [s0, 1]) : f32[s0, 1]\n"
+      "  %side = aten.cat.default([%row, %end], dim = 1) : f32[s0, 3]\n"
+      "  %y = aten.cat.default([%x, %side], dim = 1) : f32[s0, 7]\n  return %y\n}\n");
+  give(graph, "z", {0.5});
+  has(compiled(graph), "f32[s0, 7]");
+}
+
 TEST_CASE("weights and scales in parts are those of one linear") {
   Graph graph = parse(R"(param @a: i8[32, 8]
 param @b: i8[16, 32]

@@ -201,7 +201,8 @@ Result<std::vector<ResizedAxis>> resized_axes(const OpArgs& a) {
 Result<Types> infer_upsample(const OpArgs& a) {
   QCG_TRY(axes, resized_axes(a));
   const Value& x = a.tensor(input_name(a));
-  if (!is_floating(x.dtype)) return a.fail(input_name(a), "expected a floating dtype, got " + describe(x));
+  const bool moves = is_named(a.node, "nearest") && x.dtype != DType::boolean;
+  if (!is_floating(x.dtype) && !moves) return a.fail(input_name(a), "expected a floating dtype, got " + describe(x));
   Shape shape = x.shape;
   for (size_t i = 0; i < axes.size(); ++i) shape[2 + i] = axes[i].count;
   return one(x.dtype, std::move(shape));
