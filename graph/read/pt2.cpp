@@ -27,12 +27,12 @@ class Pt2Reader {
     if (old_model_) return read_model(*old_model_);
     QCG_CHECK(check_byte_order());
     QCG_TRY(model, find_model());
-    QCG_TRY(exported, read_model(*zip_.find(root_ + "models/" + model + ".json")));
-    Graph& graph = exported.graph;
-    unbound_.insert(exported.weights.begin(), exported.weights.end());
     if (missing == MissingWeights::refuse) QCG_CHECK(refuse_old_layout(model));
-    for (const char* kind : {"weights", "constants"}) QCG_CHECK(bind_payloads(graph, kind, model));
-    if (missing == MissingWeights::refuse && !unbound_.empty()) return missing_weights(graph);
+    QCG_CHECK(find_constants(model));
+    QCG_TRY(exported, read_model(*zip_.find(root_ + "models/" + model + ".json")));
+    unbound_.insert(exported.weights.begin(), exported.weights.end());
+    QCG_CHECK(bind_payloads(exported.graph, model));
+    if (missing == MissingWeights::refuse && !unbound_.empty()) return missing_weights(exported.graph);
     return exported;
   }
 
@@ -92,7 +92,21 @@ class Pt2Reader {
     if (!parsed.ok())
       parsed.error().where = name_ + ":" + quote(entry.name.substr(root_.size())) + ": " + parsed.error().where;
     QCG_TRY(document, std::move(parsed));
-    return read_torch_export(document);
+    return read_torch_export(document, std::move(constants_));
+  }
+
+  // Payloads of one integer.
+  Status find_constants(const std::string& model) {
+    return for_each_payload(model, [&](const JsonCursor& payload, const std::string& folder) -> Status {
+      const auto meta = payload.find("tensor_meta");
+      if (!meta || !meta->is(JsonKind::object) || is_on_meta(*meta)) return {};
+      const auto tensor = read_constant_tensor_meta(*meta);
+      if (!tensor.ok() || tensor->numel() != 1 || (tensor->dtype != DType::i64 && tensor->dtype != DType::i32))
+        return {};
+      QCG_TRY(bound, payload_tensor(payload, folder));
+      constants_.emplace(payload.key(), std::move(bound));
+      return {};
+    });
   }
 
   Status refuse_old_layout(const std::string& model) const {
@@ -104,23 +118,31 @@ class Pt2Reader {
     return {};
   }
 
-  Status bind_payloads(Graph& graph, const std::string& kind, const std::string& model) {
-    std::string folder = root_ + "data/" + kind + "/";
-    std::string file = model + "_" + kind + "_config.json";
-    const ZipEntry* entry = zip_.find(folder + file);
-    if (!entry) return {};
-    QCG_TRY(text, zip_.checked_storage(*entry, kMaxJsonBytes));
-    QCG_TRY(document, JsonDocument::parse(view(*text), "data/" + kind + "/" + file));
-    QCG_TRY(config, document.root().object_at("config"));
+  // f(payload, its folder in the archive)
+  template <class F>
+  Status for_each_payload(const std::string& model, F&& f) {
+    for (const std::string kind : {"weights", "constants"}) {
+      const std::string folder = root_ + "data/" + kind + "/", file = model + "_" + kind + "_config.json";
+      const ZipEntry* entry = zip_.find(folder + file);
+      if (!entry) continue;
+      QCG_TRY(text, zip_.checked_storage(*entry, kMaxJsonBytes));
+      QCG_TRY(document, JsonDocument::parse(view(*text), "data/" + kind + "/" + file));
+      QCG_TRY(config, document.root().object_at("config"));
+      for (JsonCursor payload : config) QCG_CHECK(f(payload, folder));
+    }
+    return {};
+  }
+
+  Status bind_payloads(Graph& graph, const std::string& model) {
     const std::vector<uint32_t> uses = graph.count_uses();
-    for (JsonCursor payload : config) {
+    return for_each_payload(model, [&](const JsonCursor& payload, const std::string& folder) -> Status {
       auto it = unbound_.find(std::string(payload.key()));
-      if (it == unbound_.end()) continue;  // nothing in the graph reads it
+      if (it == unbound_.end()) return {};  // nothing in the graph reads it
       QCG_CHECK(bind_payload(graph.value(it->second), payload, folder));
       if (uses[it->second] > 0) QCG_CHECK(check_alone(graph.value(it->second), payload, folder));
       unbound_.erase(it);
-    }
-    return {};
+      return {};
+    });
   }
 
   Status bind_payload(Value& value, const JsonCursor& payload, const std::string& folder) {
@@ -139,6 +161,14 @@ class Pt2Reader {
       return meta.bad("the payload is " + describe(tensor) + ", the graph declares " + describe(value.data), kReexport);
     }
     if (is_on_meta(meta)) return {};  // a shape without numbers: --weights gives them
+    QCG_TRY(bound, payload_tensor(payload, folder));
+    value.data = std::move(bound);
+    return {};
+  }
+
+  Result<Tensor> payload_tensor(const JsonCursor& payload, const std::string& folder) {
+    QCG_TRY(meta, payload.object_at("tensor_meta"));
+    QCG_TRY(tensor, read_constant_tensor_meta(meta));
     QCG_TRY(path_at, payload.at("path_name"));
     QCG_TRY(path, path_at.name());
     const ZipEntry* entry = zip_.find(folder + path);
@@ -150,8 +180,7 @@ class Pt2Reader {
                           std::to_string(entry->size),
                       kReexport);
     }
-    value.data = std::move(tensor);
-    return {};
+    return tensor;
   }
 
   // A buffer that the graph writes to, and another view of the same memory: a write through one changes the other.
@@ -230,6 +259,7 @@ class Pt2Reader {
   std::string root_;
   const ZipEntry* old_model_ = nullptr;  // of an archive up to torch 2.6
   std::unordered_map<std::string, ValueId> unbound_;
+  KnownConstants constants_;
   std::unordered_map<const ZipEntry*, std::shared_ptr<const Storage>> storages_;
   std::map<std::string, std::vector<const Value*>> views_;  // by the entry that holds their bytes
 };

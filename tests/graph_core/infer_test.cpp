@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
+#include "graph/ir/elements.h"
+#include "graph/ops/size_values.h"
 #include "graph/ops/verify.h"
 #include "graph/read/text.h"
 
@@ -333,4 +337,34 @@ TEST_CASE("what a division leaves is smaller than its divisor, and a size that c
     const int64_t value = *Dim::parse("63*b-64*floordiv(63*b,64)")->evaluate({{"b", b}});
     CHECK(value == (64 - b % 64) % 64);
   }
+}
+
+TEST_CASE("the size that a tensor of one integer holds: constants, sums, and quotients that are rounded") {
+  auto g = parse_graph(
+      "symbol n in [1, inf]\nparam @kernel: i64[]\nparam @stride: i64[]\ngraph(%x: f32[n]) {\n"
+      "  %l = aten.scalar_tensor.default(n, dtype = i64) : i64[]\n"
+      "  %d = aten.sub.Tensor(%l, @kernel) : i64[]\n"
+      "  %q = aten.div.Tensor(%d, @stride) : f32[]\n"
+      "  %p = aten.add.Tensor(%q, 1) : f32[]\n"
+      "  %c = aten.ceil.default(%p) : f32[]\n"
+      "  %i = aten.to.dtype(%c, dtype = i64) : i64[]\n"
+      "  %m = aten.mul.Tensor(%i, @stride) : i64[]\n"
+      "  %f = aten.floor.default(%q) : f32[]\n"
+      "  %j = aten.to.dtype(%f, dtype = i64) : i64[]\n"
+      "  %r = aten.round.default(%q) : f32[]\n"
+      "  %k = aten.to.dtype(%r, dtype = i64) : i64[]\n"
+      "  return %m, %j, %k\n}\n");
+  REQUIRE_MESSAGE(g.ok(), g.error().to_string());
+  CHECK_FALSE(size_held_by(*g, g->outputs[0]));  // nothing says what the constants are
+  for (Value& value : g->values)
+    if (value.kind == ValueKind::parameter)
+      value.data = make_tensor(DType::i64, {}, Elements<int64_t>(std::vector<int64_t>{value.name == "kernel" ? 7 : 4}));
+  const auto up = size_held_by(*g, g->outputs[0]), down = size_held_by(*g, g->outputs[1]);
+  REQUIRE(up);
+  REQUIRE(down);
+  for (int64_t n = 1; n < 40; ++n) {
+    CHECK(up->evaluate({{"n", n}}) == 4 * static_cast<int64_t>(std::ceil(static_cast<double>(n - 7) / 4 + 1)));
+    CHECK(down->evaluate({{"n", n}}) == static_cast<int64_t>(std::floor(static_cast<double>(n - 7) / 4)));
+  }
+  CHECK_FALSE(size_held_by(*g, g->outputs[2]));
 }

@@ -1,4 +1,6 @@
+#include "graph/ir/elements.h"
 #include "graph/read/text.h"
+#include "graph/read/torch/export.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;
@@ -154,4 +156,34 @@ TEST_CASE("torch.export: a number that is read out of a tensor is a tensor witho
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(graph->value(graph->outputs.back()).dtype == DType::f64);
   CHECK(graph->output_names.back() == "item");
+}
+
+TEST_CASE("torch.export: a constant integer that is read out of a buffer is a size") {
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"buffer": {"arg": {"name": "p_fc_bias"}, "buffer_name": "padding", "persistent": false}})");
+  meta_of(j, "p_fc_bias") = {{"dtype", 5}, {"sizes", Json::array()}, {"strides", Json::array()}, {"layout", 7}};
+  graph_of(j)["sym_int_values"]["item"] = expr("Symbol('u0', integer=True)");
+  meta_of(j, "relu") = meta_of(j, "x");
+  meta_of(j, "relu")["sizes"][1] = expr("Add(Integer(4), Symbol('u0', integer=True))");
+  graph_of(j)["outputs"] = Json::array({tensor("relu")});
+  graph_of(j)["nodes"] = Json::array(
+      {number_node("torch.ops.aten.item.default", "item", Json::array({argument("self", tensor("p_fc_bias"))}),
+                   size_name("item")),
+       number_node("torch.ops.aten.constant_pad_nd.default", "relu",
+                   Json::array({argument("self", tensor("x")),
+                                argument("pad", {{"as_sym_ints", {{{"as_name", "item"}}, {{"as_int", 0}}}}})}),
+                   tensor("relu"))});
+  const std::string text = j.dump();
+  auto document = JsonDocument::parse(text, "");
+  REQUIRE(document.ok());
+  CHECK_FALSE(read_torch_export(*document).ok());
+  const auto with = [&](DType dtype) {
+    return read_torch_export(*document,
+                             {{"padding", make_tensor(dtype, {}, Elements<int64_t>(std::in_place, {int64_t{3}}))}});
+  };
+  const auto read = with(DType::i64);
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(to_string(read->graph.value(read->graph.outputs[0]).shape) == "[s0, 7]");
+  CHECK_FALSE(with(DType::i32).ok());  // the file declares another tensor
 }

@@ -113,6 +113,8 @@ Result<std::string> TorchExportReader::new_tensor_name(const JsonCursor& argumen
   return name;
 }
 
-Result<TorchExport> read_torch_export(const JsonDocument& document) { return TorchExportReader(document).read(); }
+Result<TorchExport> read_torch_export(const JsonDocument& document, KnownConstants constants) {
+  return TorchExportReader(document, std::move(constants)).read();
+}
 
 }  // namespace qcg

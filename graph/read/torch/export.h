@@ -30,6 +30,9 @@ struct TorchExport {
   size_t node_count = 0;           // as in the file, before sym_size and the like became Dims
 };
 
-Result<TorchExport> read_torch_export(const JsonDocument& document);
+// By fully qualified name: constants of one integer, whose values sizes may follow from (padding.item()).
+using KnownConstants = std::map<std::string, Tensor, std::less<>>;
+
+Result<TorchExport> read_torch_export(const JsonDocument& document, KnownConstants constants = {});
 
 }  // namespace qcg

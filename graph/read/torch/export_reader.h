@@ -26,7 +26,8 @@ constexpr const char *kExportGraphAgain = "export the graph again with torch.exp
 
 class TorchExportReader {
  public:
-  explicit TorchExportReader(const JsonDocument& document) : root_(document.root()) {}
+  TorchExportReader(const JsonDocument& document, KnownConstants constants)
+      : root_(document.root()), constants_(std::move(constants)) {}
   Result<TorchExport> read();
 
  private:
@@ -196,6 +197,7 @@ class TorchExportReader {
   Status define_checked(const JsonCursor& node, const std::vector<ValueId>& made);
 
   JsonCursor root_;
+  const KnownConstants constants_;
   TorchExport out_;
   TorchScope scope_;
   Mutations mutations_{out_.graph, scope_, [this](const std::string& base) { return unique_name(base); }};

@@ -161,6 +161,9 @@ Status TorchExportReader::read_parameter(const JsonCursor& argument, const JsonC
         "register it as a buffer of the model (register_buffer) before exporting: what a model changes is kept from "
         "run to run only in its buffers");
   const bool state = written || (buffer && next_of_buffer_.contains(fqn));
+  const auto known = constants_.find(fqn);
+  if (!state && known != constants_.end() && known->second.dtype == tensor.dtype && known->second.shape == tensor.shape)
+    tensor = known->second;
   const ValueId id =
       state ? graph().add_state(fqn, name, std::move(tensor)) : graph().add_parameter(name, std::move(tensor));
   if (is_complex_meta(meta)) complex_values_.insert(id);
