@@ -209,3 +209,19 @@ TEST_CASE("torch.export: inputs as guards name them, fractions of several sizes,
   CHECK(conditions("((" + n + " + " + other + ") / 3) <= 2.5").find("is not checked in a run") != std::string::npos);
   CHECK(conditions("((3*(" + n + " // (" + other + " // (" + n + " // 8)))) % 192) != 0").empty());
 }
+
+TEST_CASE("torch.export: flat_args counts the arguments of the model, not its states") {
+  Json j = small_export();
+  graph_of(j)["outputs"].insert(graph_of(j)["outputs"].begin(), tensor("p_fc_bias"));
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"buffer": {"arg": {"name": "p_fc_bias"}, "buffer_name": "fc.bias", "persistent": true}})");
+  Json& outputs = j["graph_module"]["signature"]["output_specs"];
+  outputs.insert(outputs.begin(),
+                 Json::parse(R"({"buffer_mutation": {"arg": {"name": "p_fc_bias"}, "buffer_name": "fc.bias"}})"));
+  j["guards_code"] = {"2*L['flat_args'][0].size()[0] < 40"};
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->states.size() == 1);
+  REQUIRE(graph->conditions.size() == 1);
+  CHECK(graph->conditions[0].difference.str() == "-2*s0+39");
+}

@@ -71,9 +71,9 @@ Status TorchExportReader::read_input(const JsonCursor& input, const JsonCursor& 
   QCG_TRY(argument, read_union(input));
   std::string_view kind = spec.key();
   if (kind == "constant_input" || kind == "user_input") {
-    const size_t before = graph().inputs.size();
     if (kind == "user_input") QCG_CHECK(read_user_input(argument));  // a constant is baked into the graph already
-    arguments_.push_back(graph().inputs.size() > before ? graph().inputs.back() : kNoValue);
+    const bool is_tensor = kind == "user_input" && argument.key() == "as_tensor";
+    arguments_.push_back(is_tensor ? scope_.tensors.find(stored(argument))->second : kNoValue);
     return {};
   }
   if (kind == "parameter") return read_parameter(argument, spec, "parameter_name");
