@@ -137,7 +137,7 @@ class Unpacker {
     graph_.remove_dead();  // assertions read what is of no use any more
     find_constants();
     QCG_CHECK(find_needed());
-    find_repeated();
+    repeated_ = find_repeated(std::vector<bool>(graph_.values.size(), true));
     count_ = static_cast<NodeId>(graph_.nodes.size());
     for (NodeId id = 0; id < count_; ++id) {
       resolve_inputs(graph_.nodes[id]);
@@ -174,23 +174,7 @@ class Unpacker {
       for (ValueId out : node.outputs)
         constant_[out] = constant && count_elements(graph_.value(out).shape) != INT64_MAX;
     }
-    find_scales();
-  }
-
-  // Constants that larger constants are computed from by arithmetic, and that nothing else reads.
-  void find_scales() {
-    scale_.assign(graph_.values.size(), true);
-    for (ValueId out : graph_.outputs) scale_[out] = false;
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      if (node->outputs.empty()) continue;
-      const ValueId out = node->outputs[0];
-      const int64_t count = count_elements(graph_.value(out).shape);
-      for_each_input(*node, [&](ValueId id) {
-        const bool more = count > count_elements(graph_.value(id).shape), view = node->op->role == OpRole::view;
-        scale_[id] = scale_[id] && constant_[out] &&
-                     (view && !more ? scale_[out] : more && (view || node->op->role == OpRole::pointwise));
-      });
-    }
+    scale_ = find_repeated(constant_);
   }
 
   // Arithmetic of constants whose result is multiplied with, or added to, more elements: q * (z.float() * s)[..., None].
@@ -307,10 +291,11 @@ class Unpacker {
            ")";
   }
 
-  // Whether everything that reads a value, in another shape or dtype perhaps, makes more elements of it.
-  void find_repeated() {
-    repeated_.assign(graph_.values.size(), true);
-    for (ValueId out : graph_.outputs) repeated_[out] = false;
+  // By value: whether all that reads it, in another shape or dtype perhaps, makes more elements of it, and is one of
+  // `readers`.
+  std::vector<bool> find_repeated(const std::vector<bool>& readers) const {
+    std::vector<bool> repeated(graph_.values.size(), true);
+    for (ValueId out : graph_.outputs) repeated[out] = false;
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       if (node->outputs.empty()) continue;
       const ValueId out = node->outputs[0];
@@ -319,10 +304,11 @@ class Unpacker {
       for_each_input(*node, [&](ValueId id) {
         const bool more = count > count_elements(graph_.value(id).shape);
         const bool moves = role == OpRole::copy || (role == OpRole::view && !more);
-        repeated_[id] =
-            repeated_[id] && (moves ? repeated_[out] : more && (role == OpRole::view || role == OpRole::pointwise));
+        repeated[id] = repeated[id] && readers[out] &&
+                       (moves ? repeated[out] : more && (role == OpRole::view || role == OpRole::pointwise));
       });
     }
+    return repeated;
   }
 
   Status visit(NodeId id) {

@@ -18,14 +18,16 @@
 
 namespace qcg {
 
-// The size of an axis of an input, by the input's name, or the value of an input that is an integer; nullopt: there is none.
+// The size of an axis of an input, by the input's name; nullopt: there is none. Of an input that is an integer the value.
 inline constexpr int64_t kValueOfInput = -1;  // in the place of an axis
 using SizeOfInput = std::function<std::optional<Dim>(std::string_view input, int64_t axis)>;
 
-// A guard compares two expressions of sizes. Expressions are sums, products, quotients, remainders and extremes. nullopt: the guard is anything else, such as
-// several comparisons.
+// A guard compares two expressions of sizes: sums, products, quotients, remainders and extremes. nullopt: the guard is
+// anything else, such as several comparisons.
 std::optional<SizeCondition> read_guard(std::string_view guard, const SizeOfInput& size_of);
-// The same with quotients by powers of two, of which floats are exact: "((3*L['x'].size()[0]*L['x'].size()[1]) / 16) <= 2.5".
+// The same with quotients by powers of two, which floats hold exactly:
+//
+//   "((3*L['x'].size()[0]*L['x'].size()[1]) / 16) <= 2.5"   ->  40 - 3 s0 s1 is at least 0
 std::optional<SizeCondition> read_guard_of_fractions(std::string_view guard, const SizeOfInput& size_of);
 
 // What a node asserts, as torch up to 2.8 writes all that it found: "Equality(Symbol('s0'), Integer(4))". nullopt: anything
