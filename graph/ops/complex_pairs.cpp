@@ -164,11 +164,7 @@ Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector
   // A value is complex or real by its id: the same elements get another.
   const auto alias = [&](ValueId x) { return finish(op("aten.alias.default", {{"self", x}})); };
   if (name.starts_with("aten.view_as") || name.starts_with("aten.resolve_conj")) return alias(first);
-  if (name == "aten.polar.default") {
-    const ValueId angle = operands[1].id;
-    const ValueId cos = op("aten.cos.default", {{"self", angle}}), sin = op("aten.sin.default", {{"self", angle}});
-    return finish(join(binary("aten.mul.Tensor", first, cos), binary("aten.mul.Tensor", first, sin)));
-  }
+  if (name == "aten.polar.default") return finish(of_angle(first, operands[1].id));
   if (name == "aten.complex.default") return finish(join(first, operands[1].id));
   if (name == "aten.angle.default") return finish(angle(operands[0].is_pair ? first : with_imaginary_part(first)));
   if (!operands[0].is_pair)  // of a real tensor
@@ -177,7 +173,7 @@ Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector
                : alias(first);
   if (name == "aten.real.default") return finish(part(first, 0));
   if (name == "aten.imag.default") return finish(part(first, 1));
-  return finish(join(part(first, 0), op("aten.neg.default", {{"self", part(first, 1)}})));
+  return finish(conjugate(first));
 }
 
 Result<ValueId> ComplexPairs::cast(Operand x, DType part, const Node& like) {
@@ -191,6 +187,15 @@ ValueId ComplexPairs::product(ValueId x, ValueId y) {
   const ValueId a = part(x, 0), b = part(x, 1), c = part(y, 0), d = part(y, 1);
   const auto times = [&](ValueId left, ValueId right) { return binary("aten.mul.Tensor", left, right); };
   return join(binary("aten.sub.Tensor", times(a, c), times(b, d)), binary("aten.add.Tensor", times(a, d), times(b, c)));
+}
+
+ValueId ComplexPairs::conjugate(ValueId pair) {
+  return join(part(pair, 0), op("aten.neg.default", {{"self", part(pair, 1)}}));
+}
+
+ValueId ComplexPairs::of_angle(ValueId size, ValueId angle) {
+  const ValueId cos = op("aten.cos.default", {{"self", angle}}), sin = op("aten.sin.default", {{"self", angle}});
+  return join(binary("aten.mul.Tensor", size, cos), binary("aten.mul.Tensor", size, sin));
 }
 
 ValueId ComplexPairs::squared_size(ValueId pair) {
@@ -213,9 +218,8 @@ Result<std::vector<ValueId>> ComplexPairs::arithmetic(const OpSchema& schema, co
   } else if (name == "aten.div.Tensor" && !other.is_pair) {
     made = binary(name, self.id, spread(other));
   } else if (name == "aten.div.Tensor") {  // by z: times its conjugate over its squared size
-    const ValueId conjugate = join(part(other.id, 0), op("aten.neg.default", {{"self", part(other.id, 1)}}));
-    const ValueId above =
-        self.is_pair ? product(self.id, conjugate) : binary("aten.mul.Tensor", spread(self), conjugate);
+    const ValueId below = conjugate(other.id);
+    const ValueId above = self.is_pair ? product(self.id, below) : binary("aten.mul.Tensor", spread(self), below);
     made = binary(name, above, spread({squared_size(other.id), false}));
   } else if (name == "aten.add.Tensor" || name == "aten.sub.Tensor") {
     made = op(name, {{"self", as_pair(self)}, {"other", as_pair(other)}, {"alpha", args[2]}});
@@ -283,18 +287,14 @@ Result<std::vector<ValueId>> ComplexPairs::compute(const OpSchema& schema, std::
   if (name == "aten.abs.default" && self) return one(op("aten.sqrt.default", {{"self", squared_size(*self)}}));
   if (name == "aten.square.default" && self) return one(product(*self, *self));
   if (name == "aten.pow.Tensor_Scalar" && self && as_number(args[1]) == 2.0) return one(product(*self, *self));
-  if (name == "aten.exp.default" && self) {
-    const ValueId size = op("aten.exp.default", {{"self", part(*self, 0)}}), turn = part(*self, 1);
-    return one(join(binary("aten.mul.Tensor", size, op("aten.cos.default", {{"self", turn}})),
-                    binary("aten.mul.Tensor", size, op("aten.sin.default", {{"self", turn}}))));
-  }
+  if (name == "aten.exp.default" && self)
+    return one(of_angle(op("aten.exp.default", {{"self", part(*self, 0)}}), part(*self, 1)));
   if (name == "aten.log.default" && self) {
     const ValueId twice = op("aten.log.default", {{"self", squared_size(*self)}});
     return one(join(op("aten.mul.Scalar", {{"self", twice}, {"other", Arg(0.5)}}), angle(*self)));
   }
   if (name == "aten.reciprocal.default" && self) {
-    const ValueId conjugate = join(part(*self, 0), op("aten.neg.default", {{"self", part(*self, 1)}}));
-    return one(binary("aten.div.Tensor", conjugate,
+    return one(binary("aten.div.Tensor", conjugate(*self),
                       op("aten.unsqueeze.default", {{"self", squared_size(*self)}, {"dim", Dim(-1)}})));
   }
   if (name == "aten.matmul.default" || name == "aten.mm.default" || name == "aten.bmm.default") {

@@ -60,9 +60,11 @@ class ComplexPairs {
   ValueId window_of(const Node& node, DType dtype, int64_t length, int64_t n);
   ValueId overlapped(ValueId frames, int64_t n, int64_t hop);
   ValueId product(ValueId a, ValueId b);  // of two pairs
+  ValueId conjugate(ValueId pair);
+  ValueId of_angle(ValueId size, ValueId angle);  // the pair of this size and angle
   ValueId squared_size(ValueId pair);
   ValueId angle(ValueId pair);
-  // Of all products that an operator makes of two tensors: matmul, einsum.
+  // Of an operator that multiplies two tensors: matmul, einsum.
   Result<std::vector<ValueId>> products(const OpSchema& op, std::vector<Arg> args, Operand self, Operand other);
   Result<std::vector<ValueId>> shifted(const OpSchema& op, const std::vector<Arg>& args);  // by a number
   Result<std::vector<ValueId>> arithmetic(const OpSchema& op, const std::vector<Arg>& args, Operand self,

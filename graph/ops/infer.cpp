@@ -324,7 +324,7 @@ std::optional<Dim> clamp_index(Dim index, const Dim& size, const Graph& graph) {
   else if (!is_at_least_0(index, graph)) return std::nullopt;
   if (is_at_least_0(Dim(0) - index, graph)) return Dim(0);
   if (is_at_least_0(index - size, graph)) return size;
-  if (is_at_least_0(size - index, graph) && is_at_least_0(index, graph)) return index;
+  if (is_at_least_0(size - index, graph) && (!from_end || is_at_least_0(index, graph))) return index;
   return from_end ? Dim::larger(index, 0) : Dim::smaller(index, size);
 }
 

@@ -1,5 +1,5 @@
-// Rows of the operator table (op_table.h): Fourier transforms, and the windows that they are taken through. Complex numbers are pairs along a last axis of 2
-// (complex_pairs.h), which `dim` does not count.
+// Rows of the operator table (op_table.h): Fourier transforms and window functions. Complex numbers are pairs along a
+// last axis of 2 (complex_pairs.h), which `dim` does not count.
 //
 // Why here: _fft_r2c, _fft_c2r and _fft_c2c are products with constant matrices (passes/library/fourier.cpp). The rest
 // says how a file's arguments are read: complex_fourier.cpp writes them in these three.

@@ -14,8 +14,8 @@
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
 // Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes :
 // i32, 8), i8)) makes codes: it is evaluated with all that it reads, unless that takes zero points off and nothing
-// wraps. So does a choice between integers, and arithmetic of constants that larger constants are computed from makes a
-// scale. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
+// wraps. A choice between constant integers makes codes, too. Arithmetic of constants that is repeated over larger
+// constants makes a scale. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
 // A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp
 // becomes a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
 //
