@@ -158,7 +158,7 @@ DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
   return {*call.apply(a.min, a.min < 0 ? b.min : b.max), *call.apply(a.max, a.max < 0 ? b.max : b.min)};
 }
 
-int64_t floor_of(int64_t a, int64_t n) { return a / n - (a % n < 0); }
+int64_t floor_of(__int128 a, int64_t n) { return saturate(a / n - (a % n < 0)); }
 
 // By n*floordiv(a, n) = a - r with r in [0, n - 1], however large a is: n*d has no such call. nullopt: d has none.
 std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol> symbols) {
@@ -174,8 +174,8 @@ std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol>
     const DimRange range = range_of(others, symbols);
     const __int128 low = static_cast<__int128>(range.min) + std::min<int64_t>(remainders, 0),
                    high = static_cast<__int128>(range.max) + std::max<int64_t>(remainders, 0);
-    return DimRange{range.min == INT64_MIN ? INT64_MIN : -floor_of(-saturate(low), n),
-                    range.max == INT64_MAX ? INT64_MAX : floor_of(saturate(high), n)};
+    return DimRange{range.min == INT64_MIN ? INT64_MIN : saturate(-static_cast<__int128>(floor_of(-low, n))),
+                    range.max == INT64_MAX ? INT64_MAX : floor_of(high, n)};
   }
   return std::nullopt;
 }
@@ -307,13 +307,27 @@ static bool is_at_least_0_for_each(const Dim& d, std::span<const Symbol> symbols
   return true;
 }
 
+// d / by in the first term that both have, if that is a positive whole number; else 1.
+static int64_t multiple_of(const Dim& d, const Dim& by) {
+  const auto terms = d.terms();
+  for (const auto& [monomial, coefficient] : by.terms()) {
+    const auto same = terms.find(monomial);
+    if (monomial.empty() || same == terms.end() || same->second == INT64_MIN) continue;
+    const int64_t times = same->second / coefficient;
+    return times > 1 && same->second % coefficient == 0 ? times : 1;
+  }
+  return 1;
+}
+
 bool is_at_least_0(const Dim& d, const Graph& graph) {
   if (range_of(d, graph.symbols).min >= 0 || is_at_least_0_for_each(d, graph.symbols)) return true;
-  // Halves, too: 2 d is no less than a difference that is at least 0, or one less than it.
+  // d is no less than a multiple of a difference that is at least 0. Halves, too: 2 d is no less than the difference,
+  // or one less than it.
   return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
+    const Dim& difference = condition.difference;
     return condition.says == SizeCondition::Says::at_least_0 &&
-           (range_of(d - condition.difference, graph.symbols).min >= 0 ||
-            range_of(Dim(2) * d - condition.difference, graph.symbols).min >= -1);
+           (range_of(d - Dim(multiple_of(d, difference)) * difference, graph.symbols).min >= 0 ||
+            range_of(Dim(2) * d - difference, graph.symbols).min >= -1);
   });
 }
 

@@ -160,7 +160,7 @@ Result<Types> infer_unfold(const OpArgs& a) {
   Shape shape = self.shape.empty() ? Shape{Dim(1)} : self.shape;
   if (size < 0 || step < 1) return a.fail("size", fmt::format("windows of {}, {} apart", size, step));
   const Dim room = shape[axis] - Dim(size);
-  if (range_of(room, a.graph.symbols).min < 0)
+  if (!is_at_least_0(room, a.graph))
     return a.fail("size", fmt::format("a window of {} may be larger than the axis of {}", size, shape[axis].str()));
   shape[axis] = Dim::floor_divide(room, Dim(step)) + Dim(1);
   shape.push_back(Dim(size));

@@ -104,6 +104,21 @@ TEST_CASE("conditions say that slices lie inside their axis") {
                "check at_least_0(12-s1) \"n <= 12\"\n"));
 }
 
+TEST_CASE("a condition says that frames of a run-time length are inside of it") {
+  const auto is_right = [](const std::string& condition) {
+    auto g = parse_graph("symbol s0 in [15, inf]\n" + condition +
+                         "graph(%x: f32[s0]) {\n"
+                         "  %a = aten.slice.Tensor(%x, end = 10*floordiv(s0+5,10)-5) : f32[10*floordiv(s0+5,10)-5]\n"
+                         "  %b = aten.unfold.default(%a, 0, 25, 10) : f32[floordiv(s0+5,10)-2, 25]\n"
+                         "  return %b\n}\n");
+    REQUIRE_MESSAGE(g.ok(), g.error().to_string());
+    return verify_graph(*g).ok();
+  };
+  CHECK(is_right("check at_least_0(floordiv(s0+5,10)-3) \"one frame\"\n"));
+  CHECK_FALSE(is_right("check at_least_0(floordiv(s0+5,10)-2) \"no frame\"\n"));
+  CHECK_FALSE(is_right(""));
+}
+
 TEST_CASE("a slice in the middle, between quotients of a size that has few values") {
   const auto is_right = [](const char* range) {
     auto g =
@@ -321,6 +336,7 @@ TEST_CASE("what a division leaves is smaller than its divisor, and a size that c
   CHECK(range("8*floordiv(b+7,8)-8").first == -8);
   CHECK(range("8*a-8*floordiv(7*a,8)-8") == std::pair<int64_t, int64_t>(0, 0));  // 8 * ceil(a / 8) - 8
   CHECK(range("6*a+5-6*floordiv(b,6)-b").first == INT64_MIN);
+  CHECK(range("9*floordiv(b+5,10)-2-b").first < 0);  // for large b: no bound wraps around
   CHECK(range("7-b-min(7-b,0)") == std::pair<int64_t, int64_t>(0, 7));
   CHECK(range("b-min(b,a)") == std::pair<int64_t, int64_t>(0, INT64_MAX - 2));
   CHECK(range("2*min(a,b)-2*a") == std::pair<int64_t, int64_t>(-10, 0));
