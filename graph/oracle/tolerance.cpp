@@ -31,18 +31,19 @@ ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> ac
   const std::span<const double> values(args.data(), e.args.size());
   const ToleranceValue exact{e.apply(values), 0};
   // Arguments are off together, each above or below or not at all: a product is also off by the product of their
-  // errors.
-  const std::array<double, 3> centres = args;
+  // errors. An argument that may be 0 is tried there too: what underflows to 0 equals 0, and its exact value does not.
+  std::array<std::array<double, 4>, 3> tried{};
+  std::array<size_t, 3> counts{};
   size_t places = 1;
-  for (size_t i = 0; i < values.size(); ++i) places *= tolerances[i] == 0 ? 1 : 3;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double centre = args[i], off = tolerances[i];
+    tried[i] = {centre, centre - off, centre + off, 0};
+    counts[i] = off == 0 ? 1 : std::abs(centre) <= off ? 4 : 3;
+    places *= counts[i];
+  }
   double largest = 0;
   for (size_t place = 1; place < places; ++place) {
-    for (size_t i = 0, rest = place; i < values.size(); ++i) {
-      if (tolerances[i] == 0) continue;
-      const double by[] = {0, -tolerances[i], tolerances[i]};
-      args[i] = centres[i] + by[rest % 3];
-      rest /= 3;
-    }
+    for (size_t i = 0, rest = place; i < values.size(); rest /= counts[i++]) args[i] = tried[i][rest % counts[i]];
     const double moved = std::abs(e.apply(values) - exact.value);
     largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
   }
