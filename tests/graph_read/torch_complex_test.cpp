@@ -82,6 +82,28 @@ TEST_CASE("torch.export: Fourier transforms are those of pairs") {
   has("dim = [2], normalization = 0, onesided = true) : f32[1, 5, 3, 2]");
 }
 
+TEST_CASE("torch.export: zeros and numbers everywhere of complex numbers are pairs") {
+  const auto text_of = [](const char* op, Json given) {
+    Json j = rotary_export();
+    given.push_back(argument("size", {{"as_ints", {1, 2}}}));
+    given.push_back(argument("dtype", {{"as_scalar_type", 10}}));
+    node_of(j, 2) = node_named("row", op, {});
+    node_of(j, 2)["inputs"] = given;
+    auto graph = read_bytes(j.dump());
+    return graph.ok() ? print_graph(*graph) : graph.error().to_string();
+  };
+  const std::string zeros = text_of("zeros.default", Json::array());
+  CHECK_MESSAGE(zeros.find("aten.scalar_tensor.default(s = 0.0, dtype = f64)") != std::string::npos, zeros);
+  CHECK_MESSAGE(zeros.find("[1, 2, 2]) : f32[1, 2, 2]") != std::string::npos, zeros);
+  const std::string number =
+      text_of("full.default", Json::array({argument("fill_value", {{"as_complex", {{"real", 1.0}, {"imag", 2.5}}}})}));
+  for (const char* part : {"aten.scalar_tensor.default(s = 1.0, ", "aten.scalar_tensor.default(2.5, "})
+    CHECK_MESSAGE(number.find(part) != std::string::npos, number);
+  const std::string real = text_of("full.default", Json::array({argument("fill_value", {{"as_float", 3.5}})}));
+  for (const char* part : {"aten.scalar_tensor.default(s = 3.5, ", "aten.scalar_tensor.default(0.0, "})
+    CHECK_MESSAGE(real.find(part) != std::string::npos, real);
+}
+
 TEST_CASE("torch.export: complex numbers that have no real form are refused") {
   const auto error_of = [](const Json& j) {
     auto graph = read_bytes(j.dump());

@@ -690,7 +690,7 @@ TEST_CASE("torch.export: a pad to the next multiple bounds no symbol, though its
   CHECK(symbol->max == 64);
 }
 
-TEST_CASE("torch.export: as_strided of a tensor as it is; strides of axes of size 1 are free") {
+TEST_CASE("torch.export: as_strided of a tensor as it is, where strides of axes of size 1 are free, and of windows") {
   Json j = small_export();
   Json& meta = meta_of(j, "wide") = meta_of(j, "relu");
   meta["sizes"].push_back({{"as_int", 1}});
@@ -725,8 +725,18 @@ TEST_CASE("torch.export: as_strided of a tensor as it is; strides of axes of siz
     REQUIRE_MESSAGE(read.ok(), read.error().to_string());
     CHECK(to_string(read->value(read->outputs[0]).shape) == "[s0, 3, 1]");
   }
+  // Windows of [s0, 3]: row r reads r, r + 3 and r + 6, which all are among the 3 s0 elements if s0 is at least 3.
+  const auto windows = with({1, 3, 1}, {{"as_none", true}});
+  REQUIRE_MESSAGE(windows.ok(), windows.error().to_string());
+  CHECK(to_string(windows->value(windows->outputs[0]).shape) == "[s0, 3, 1]");
+  CHECK(std::ranges::count_if(windows->nodes, [](const Node& n) { return n.op->name == "aten.unfold.default"; }) == 2);
+  REQUIRE(windows->conditions.size() == 1);
+  CHECK(windows->conditions[0].text == "as_strided ends inside of its tensor");
+  CHECK(windows->conditions[0].holds({{"s0", 3}}));
+  CHECK_FALSE(windows->conditions[0].holds({{"s0", 2}}));
+
   for (const auto& read :
-       {with({1, 3, 1}, {{"as_none", true}}), with({3, 1, 1}, {{"as_int", 0}}), with({3, 1}, {{"as_none", true}})}) {
+       {with({3, 1, 1}, {{"as_int", 0}}), with({3, 1}, {{"as_none", true}}), with({-1, 3, 1}, {{"as_none", true}})}) {
     REQUIRE(!read.ok());
     CHECK(read.error().code == ErrorCode::Unsupported);
     CHECK(read.error().message == "as_strided reads its tensor in another order");

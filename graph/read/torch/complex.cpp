@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "graph/ops/infer.h"
 #include "graph/read/torch/export_reader.h"
 #include "graph/read/torch/meta.h"
@@ -32,6 +34,13 @@ bool TorchExportReader::gives_complex(const JsonCursor& node) const {
 
 bool is_torch_cast(const OpSchema& op) { return op.name.starts_with("aten.to.") || op.name == "aten._to_copy.default"; }
 
+bool is_torch_fill(const OpSchema& op) {
+  constexpr std::string_view kFills[] = {"aten.zeros.",     "aten.ones.",         "aten.full.",      "aten.zeros_like.",
+                                         "aten.ones_like.", "aten.full_like.",    "aten.new_zeros.", "aten.new_ones.",
+                                         "aten.new_full.",  "aten.scalar_tensor."};
+  return std::ranges::any_of(kFills, [&](std::string_view name) { return op.name.starts_with(name); });
+}
+
 bool TorchExportReader::is_complex_name(std::string_view name) const {
   const auto meta = metas_.find(name);
   return meta != metas_.end() && is_complex_meta(meta->second);
@@ -50,6 +59,9 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
   if (op && op->role == OpRole::assertion) return {};
   if (op && is_torch_cast(*op)) {
     QCG_TRY(result, read_complex_cast(node, like));
+    made = {result};
+  } else if (op && is_torch_fill(*op)) {
+    QCG_TRY(result, read_complex_fill(node, *op, like));
     made = {result};
   } else if (op) {
     QCG_TRY(args, read_arguments(node, *op, false));
@@ -78,10 +90,16 @@ Result<ValueId> TorchExportReader::complex_number(const JsonCursor& argument, co
   like.op = &op, like.where = node.path();
   QCG_TRY(name, node_name(node, {}));
   like.origins = {name};
+  QCG_TRY(real_at, value.at("real"));
+  QCG_TRY(imag_at, value.at("imag"));
+  QCG_TRY(real, real_at.real());
+  QCG_TRY(imag, imag_at.real());
+  return pair_of(real, imag, like);
+}
+
+Result<ValueId> TorchExportReader::pair_of(double real, double imag, const Node& like) {
   std::vector<ValueId> parts;
-  for (const char* part : {"real", "imag"}) {
-    QCG_TRY(at, value.at(part));
-    QCG_TRY(number, at.real());
+  for (const double number : {real, imag}) {
     QCG_TRY(tensor, mutations_.emit("aten.scalar_tensor.default", {Arg(number), Arg(DType::f64)}, like));
     parts.push_back(tensor);
   }
@@ -89,6 +107,43 @@ Result<ValueId> TorchExportReader::complex_number(const JsonCursor& argument, co
   complex_values_.insert(pair);
   numbers_.insert(pair);
   return pair;
+}
+
+Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, const OpSchema& op, const Node& like) {
+  QCG_TRY(inputs, node.array_at("inputs"));
+  QCG_TRY(outputs, node.array_at("outputs"));
+  ValueId pair = kNoValue;
+  for (JsonCursor input : inputs) {
+    QCG_TRY(name, input.string_at("name"));
+    if (name != "fill_value" && name != "s") continue;
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(number, complex_number(argument, op, node));
+    pair = number;
+    if (pair != kNoValue) continue;
+    QCG_TRY(arg, read_torch_arg(argument, {.name = std::string(name), .kind = ArgKind::real}, scope_));
+    const double* real = arg.get<double>();
+    if (!real)
+      return argument.unsupported("complex numbers are filled with what is known only at run time",
+                                  "multiply ones of complex numbers by it");
+    QCG_TRY(made, pair_of(*real, 0, like));
+    pair = made;
+  }
+  if (pair == kNoValue) {
+    const bool ones = op.name.find("ones") != std::string::npos;
+    QCG_TRY(made, pair_of(ones ? 1 : 0, 0, like));
+    pair = made;
+  }
+  QCG_TRY(output, read_union(*outputs.begin()));
+  QCG_TRY(name, output.string_at("name"));
+  QCG_TRY(meta_at, find_meta(output, name));
+  QCG_TRY(meta, read_tensor_meta(meta_at));
+  if (!meta.is_complex) {  // zeros_like(z, dtype=torch.float32)
+    QCG_TRY(real, mutations_.emit("aten.select.int", {pair, Dim(0), Dim(0)}, like));
+    pair = real;
+  }
+  QCG_TRY(converted, mutations_.converted(pair, meta.dtype, like));
+  return mutations_.emit("aten.expand.default", {converted, std::vector<Dim>(meta.sizes.begin(), meta.sizes.end())},
+                         like);
 }
 
 Result<ValueId> TorchExportReader::read_complex_cast(const JsonCursor& node, const Node& like) {

@@ -74,6 +74,8 @@ class TorchExportReader {
 
   Status read_nodes(const JsonCursor& nodes);
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where);
+  // The windows that as_strided reads. kNoValue: its result is its tensor as it is.
+  Result<ValueId> read_as_strided(const JsonCursor& node, const std::string& where);
   // Whether the node returns its first tensor as it is, and that is memory that something writes to.
   Result<bool> read_alias(const JsonCursor& node);
   // A node that writes to its first tensor: what `op` computes is the tensor's next value.
@@ -113,7 +115,6 @@ class TorchExportReader {
   // symbol whose value that input is. Another one depends on data: it is no size, and assertions about it are left out.
   Status read_item(const JsonCursor& node, const JsonCursor& value);
   // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
-  Status check_as_strided(const JsonCursor& node) const;  // Unsupported unless its result is its tensor
   Status check_sym_size(const JsonCursor& node, const Dim& size) const;
   // Compares the declared sizes of a node's outputs with its shape rule. An axis may have a symbol of its own, as after a
   // slice by numbers read out of tensors: the rule says what it is. Guards of torch may have left one number of a size,
@@ -185,6 +186,7 @@ class TorchExportReader {
   Result<bool> takes_complex(const JsonCursor& node) const;
   // A complex number of Python, as a pair; kNoValue: the argument is something else.
   Result<ValueId> complex_number(const JsonCursor& argument, const OpSchema& op, const JsonCursor& node);
+  Result<ValueId> pair_of(double real, double imag, const Node& like);  // f64
   bool gives_complex(const JsonCursor& node) const;
   bool is_complex_name(std::string_view name) const;
   // `op`: of the op table; nullptr: an operator that complex numbers alone have.
@@ -192,6 +194,8 @@ class TorchExportReader {
   Status read_complex(const JsonCursor& node, const OpSchema* op, std::string where);
   // A cast to complex numbers. Their dtype is that of the result.
   Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like);
+  // zeros, ones and full of complex numbers.
+  Result<ValueId> read_complex_fill(const JsonCursor& node, const OpSchema& op, const Node& like);
   Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const;
   // Results that are not those of one operator: they must be as the file describes them.
   Status define_checked(const JsonCursor& node, const std::vector<ValueId>& made);
@@ -224,5 +228,6 @@ class TorchExportReader {
 
 // A cast of torch whose dtype is an argument (aten.to, aten._to_copy).
 bool is_torch_cast(const OpSchema& op);
+bool is_torch_fill(const OpSchema& op);  // zeros, ones, full
 
 }  // namespace qcg

@@ -62,11 +62,17 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     if (writes) return read_write(node, written, std::move(where));
   }
   if (writes) return node.bad("writes to what is no tensor of this graph", kExportGraphAgain);
-  if (target == kAsStrided) QCG_CHECK(check_as_strided(node));
+  if (target == kAsStrided) {
+    QCG_TRY(windows, read_as_strided(node, where));
+    if (windows != kNoValue && follows)
+      return node.unsupported("as_strided reads memory that something writes to",
+                              "write it with unfold, reshape, transpose or slices");
+    if (windows != kNoValue) return define_checked(node, {windows});
+  }
   if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
   if (has_complex_) {
     QCG_TRY(has_complex_operand, takes_complex(node));
-    if (has_complex_operand || (is_torch_cast(written) && gives_complex(node)))
+    if (has_complex_operand || ((is_torch_cast(written) || is_torch_fill(written)) && gives_complex(node)))
       return read_complex(node, &written, std::move(where));
   }
   QCG_TRY(is_filled, read_filled(node, written, where));
@@ -304,7 +310,7 @@ Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& nod
     if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
     int index = op.arg_index(name);
     if (index < 0 && name == "self" && writes_first_tensor(target)) index = 0;  // dropout(input)
-    if (index < 0 && target == kAsStrided) continue;                            // check_as_strided read the strides
+    if (index < 0 && target == kAsStrided) continue;                            // read_as_strided read the strides
     QCG_TRY(value, input.at("arg"));
     if (index < 0) {
       QCG_TRY(is_default, says_default(target, name, value));
