@@ -14,8 +14,8 @@ namespace qcg {
 namespace {
 
 constexpr size_t kFastCandidates = 4;  // what --tune=fast builds per bucket
-constexpr double kHopeless = 1.5;      // a candidate at its floor loses to another that is this far above its own
-constexpr double kBehind = 1.1;        // one so likely to lose is built only where others leave it a place
+constexpr double kHopeless = 1.5;      // dropped: its least possible time is this many times that of the best
+constexpr double kBehind = 1.1;        // built only if places are left: its likely time is this many times the best
 
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {

@@ -154,7 +154,7 @@ class Compiler {
     ProgramWriter& writer = attempt->writer;
     QCG_CHECK(chooser_.link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(source_, options_));
-    if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
+    if (is_cancelled(options_.cancel)) return Error::interrupted();  // nothing is published yet
     report_.tuned = utc_now();
     QCG_CHECK(writer.finish(attempt->explanation.plan, {chooser_.log(), origin}));
     Status verified = verify(attempt->explanation, writer);

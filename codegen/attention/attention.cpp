@@ -221,7 +221,7 @@ class RowOracle {
       const double weight = out.sees || p_.empty == EmptyRow::mean ? std::exp(below) : 0;
       // exp flushes what is below 2^-126 to zero, or not.
       double error = 2 * errors[i] + (24 + std::fabs(below)) * 0x1p-24;
-      if (p_.value == DType::f16) error += 0x1p-38 / weight;  // the least that three f16 hold of one
+      if (p_.value == DType::f16) error += 0x1p-38 / weight;  // what three f16 cannot hold of a weight
       out.weights.push_back(weight), out.errors.push_back(weight > 0x1p-120 ? error : 1);
       out.sum += weight;
     }
@@ -275,7 +275,7 @@ class RowOracle {
     }
     const double accs[] = {sum}, tolerances[] = {sum_unit(static_cast<double>(p_.size)) * magnitude};
     const auto [value, tolerance] = evaluate_with_tolerance(score_, accs, tolerances, ins);
-    // Sums and products of masks are infinite in f32.
+    // A kernel computes in f32, where a score that its mask takes out of range is infinite.
     if (std::fabs(value) > std::numeric_limits<float>::max()) return {std::copysign(INFINITY, value), 0};
     return {value, tolerance};
   }

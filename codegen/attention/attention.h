@@ -3,6 +3,8 @@
 //   AttentionProblem p{.size = 64, .value_size = 64, .group = 4, .score = mul(acc0, 0.125), .mask = ge(pos2, pos3)};
 //   render_attention(p, isa, "qcg_kernel_3")
 //
+// Why here: as two products and a softmax, the scores of long sequences would pass through memory several times.
+//
 // Few rows (a decode step) are split over blocks of columns, whose partial results a second phase merges; the blocks
 // follow from the sizes alone, so that results do not depend on the number of threads. Many rows are tiles of one head
 // of key and value. Either way all heads of a group share what is read of key and value, and what no row of a tile sees

@@ -1,10 +1,10 @@
 // KernelBuilder: from rendered source to verified shared-object or cubin bytes, through the kernel cache.
 //
-// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the
+// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; no other part of codegen/ calls the
 // compiler.
 //
 //   KernelBuilder builder(cxx, store, limits);
-//   std::vector<BuiltKernel> built = builder.build({{name, symbol, source, Isa::avx512}, …});
+//   QCG_TRY(built, builder.build({{name, symbol, source, Isa::avx512}, …}));
 //   if (built[0].ok()) load(built[0].bytes);
 #pragma once
 

@@ -141,7 +141,7 @@ std::vector<qcg_arg> CallLayout::args_at(std::byte* where) const {
 
 namespace {
 
-// f64 has what f32 can say: kernels compute in f32.
+// f64 holds numbers of f32, since some kernels compute it in f32.
 double random_element(const ArgumentKind& kind, std::mt19937_64& rng) {
   const double v = std::uniform_real_distribution<double>(kind.low, kind.high)(rng);
   if (!is_floating(kind.dtype)) return std::round(v);

@@ -3,7 +3,7 @@
 // Why here: what a kernel touches is said by its family's reaches (runtime/reach.h); where its arguments lie, how they
 // are filled and which bytes must survive follows from that for every family.
 //
-//   CallMemory call(reaches, arguments, sizes, seed);
+//   QCG_TRY(call, CallMemory::create(reaches, arguments, sizes, seed));
 //   run_kernel(pool, kernel, call.call(), workspace);
 //   if (std::string what = call.find_misplaced(); !what.empty()) …      // "wrote outside output 0 at byte 4352"
 #pragma once

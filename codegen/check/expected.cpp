@@ -14,7 +14,7 @@ double half_ulp(DType dtype, double v) {
   if (!is_floating(dtype)) return 0.5;
   const FloatFormat format = *float_format(dtype);
   const int digits = format.mantissa_bits + 1;
-  const int smallest = std::max(format.min_exponent() - digits, -150);  // of f64 too: f32 holds no less
+  const int smallest = std::max(format.min_exponent() - digits, -150);  // for f64 too: its kernel may compute in f32
   return std::ldexp(1.001, v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest));
 }
 

@@ -23,7 +23,8 @@ struct OracleReport {
   std::string reason;
 };
 
-// Half a unit in the last place at v; of an integer dtype 0.5. f64 keeps its range in kernels: it is computed in f32.
+// Half a unit in the last place at v; 0.5 for an integer dtype. Never less than half of f32's smallest subnormal, for
+// f64 too: some kernels compute f64 in f32.
 double half_ulp(DType dtype, double v);
 
 // An integer as an element of the dtype has it: modulo the range, 0 or 1 of bool.

@@ -2,17 +2,18 @@
 //
 // Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
 //
-// Weights that are multiplied as they are, under one scale for all of K or with 8-bit floats, lie in rows, as wgmma reads
-// them from shared memory (K-major, swizzle of 128 bytes) and as ldmatrix does without bank conflicts:
+// Weights that are multiplied as they are, under one scale for all of K or with 8-bit floats, lie in rows, as wgmma
+// reads them from shared memory (K-major, swizzle of 128 bytes) and as ldmatrix does without bank conflicts:
 //
 //   [16 columns n][128 bytes of k][16 rows n][8 chunks of 16 bytes]     chunk c of row n lies at c ^ (n % 8)
 //
-// Other weights of a segment lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16,
-// of 16-bit floats:
+// Other weights of a segment lie in the order in which the lanes of a warp hold them as the first operand of
+// mma.m16n8k16, of 16-bit floats:
 //
 //   [16 columns n][64 of k][32 lanes][16 bytes]      a lane's bytes: its fragments of consecutive tiles of 16 k
 //
-// Lane 4 g + q holds of a tile of 16 x 16 four registers i of two elements e: n = g + 8 (i & 1), k = 2 q + 8 (i >> 1) + e.
+// Lane 4 g + q holds four registers i of two elements e of a tile of 16 x 16: n = g + 8 (i & 1) and
+// k = 2 q + 8 (i >> 1) + e.
 //
 //   32 bits   8 words: register i, element e in word 2 i + e
 //   16 bits   4 words: register i, element e in half e
@@ -25,12 +26,15 @@
 //    4 bits   2 words: word i >> 1, byte e, the lower nibble of even i     in two's complement
 //             2 words: word i >> 1, half i & 1, nibble e            of e2m1, whose codes select numbers from a table
 //
-// The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared memory,
-// without bank conflicts) and of wgmma: rows from shared memory, fragments from the registers of four warps side by side.
+// The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared
+// memory, without bank conflicts) and of wgmma: rows from shared memory, fragments from the registers of four warps
+// side by side.
 //
-// Groups along K are padded to 1, 2 or a multiple of 4 products, and all of K to whole blocks; what pads is zero. Scales,
-// offsets and zero points of 16 columns and a group follow each other as a lane reads them: columns g and g + 8 side by
-// side. One segment follows the other:  weights | scales | offsets | zero points | biases, each at a multiple of 256.
+// Groups along K are padded to 1, 2 or a multiple of 4 products, and all of K to whole blocks; what pads is zero.
+// Scales, offsets and zero points of 16 columns and a group follow each other as a lane reads them: columns g and g + 8
+// side by side. The parts of a segment, each at a multiple of 256 bytes, in order:
+//
+//    weights | scales | offsets | zero points | corrections | biases
 #pragma once
 
 #include <cstdint>

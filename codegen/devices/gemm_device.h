@@ -1,7 +1,7 @@
 // GemmDevice: where a GEMM's layout, candidates, packing and source come from on one device.
 //
-// Why here: gemm/ writes kernels for the CPU and cuda/ those for NVIDIA's and AMD's devices, and neither knows the other. Whoever
-// has a target asks here.
+// Why here: gemm/ writes kernels for the CPU, cuda/ those for NVIDIA's and AMD's devices, and neither knows the other's
+// schedules. Whoever has a target asks here.
 //
 //   const GemmDevice& device = gemm_device(plan.target.device);
 //   for (const Candidate& c : device.candidates(problem, plan.target, 1, 1)) device.render(problem, c, symbol);

@@ -8,12 +8,15 @@
 //   OracleReport r = oracle.run_and_check(pool, kernel, packed);
 //   if (!r.ok) log(r.reason);                                  // "error 3.1 > 0.02 at output 0, m=3, n=1401"
 //
-// Bound, per element: |y - want| <= what the epilogue's value may be off by (graph/oracle/reference.h) when every acc is by e, + half
-// an ulp of the output dtype,
-// with e = 2^-24 * min(K + 2, 8 sqrt K + 8) * sum_k |x^ w^|  (float accumulation in f32; a random walk, far below the worst
-// case), e = 2^-22 * sum |x^ w^| where the sum over k is an exact integer that is scaled afterwards, and e = 0 for s8s8.
-// Sparse rows make e small, so that a single wrong weight is noticed. Problems above 4 Mi weights are looked at in every
-// panel of 32 columns once and at both edges; smaller ones everywhere.
+// Bound, per element: |y - want| <= what the epilogue's value may be off by (graph/oracle/reference.h) when every acc
+// is off by e, + half an ulp of the output dtype, with
+//
+//   floats:    e = 2^-24 * min(K + 2, 8 sqrt K + 8) * sum_k |x^ w^|   the sum in f32 as a random walk
+//   integers:  e = 2^-24 * (groups + 4) * sum_k |x^ w^|               exact sums of groups, scaled and added in f32
+//   s8s8:      e = 0
+//
+// and a term for what denormals lose. Sparse rows make e small, so that a single wrong weight is noticed. Problems
+// above 4 Mi weights are looked at in every panel of 32 columns once and at both edges; smaller ones everywhere.
 #pragma once
 
 #include <cstdint>

@@ -8,13 +8,13 @@
 //   panel p:  [ segment 0 | segment 1 ]                      columns p * nr … of each segment
 //   segment:  [ group 0 | group 1 | … ][ scale | zero | offset | column sum | bias ]     (one "group" where ungrouped)
 //   group:    [ scales | offsets or corrections | zeros ][ steps ]        (grouped only)
-//
-// A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and
-// what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel adds
-// -zx C - above sum_k q to the group's sum. Where only activations have a zero point, all weights lie above by the same, and
-// an int16 holds C. Narrow scales say that the graph rounds to 8 bits: then a column has one correction for all groups,
-// C' = sum_g scale_g C_g in f32, in place of the column sum (zeros_by_column()).
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
+//
+// A group of integers has corrections when there is a zero point on either side. Per column they are C = sum_k (w -
+// zero) and `above`, by how much a stored weight exceeds w - zero: two int16 (groups up to 128) or two rows of int32.
+// The kernel adds -zx C - above sum_k q to the group's sum. Where only activations have a zero point, `above` is the
+// same for all weights, and one int16 holds C. Narrow scales say that the graph rounds to 8 bits: then a column has one
+// correction for all groups, C' = sum_g scale_g C_g in f32, in place of the column sum (zeros_by_column()).
 //
 // K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
 #pragma once
@@ -31,8 +31,8 @@ inline constexpr int kPadK = 8;
 // Unpacking loads may look at so many bytes behind the last step.
 inline constexpr int64_t kTrailingBytes = 64;
 
-// How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header: by an int16
-// per column, two of them, or two int32.
+// How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header: by an
+// int16 per column, two of them, or two int32.
 enum class Corrections : uint8_t { none, raised, sums, pairs, wide };
 
 // Columns that are multiplied together.

@@ -51,14 +51,14 @@ struct Compute {
 };
 const Compute& compute_info(std::string_view name);  // precondition: a row of the table
 
-// A row of the microkernel table: which template serves which scheme, dtypes and ISA, and which tiles it may have.
+// A row of the microkernel table: which template and instruction serve which scheme, dtypes and ISA.
 struct Microkernel {
   std::string_view name;  // "avx512_fma", "avx512_vnni", …: in kernel names and logs
   Isa isa;
   std::string_view source;  // "cpu/gemm.cpp.j2", in templates/
   Scheme scheme;
   DType activation;
-  DType weight;              // dense only; i8 otherwise
+  DType weight;              // as Problem::weight
   std::string_view compute;  // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
   bool rounds = false;       // multiplies weights only after rounding them to bf16
 };
@@ -77,7 +77,8 @@ inline constexpr int64_t kLongestSliced = 256;
 
 // The one packed layout of a problem's weights on a target: every M bucket's kernel reads these bytes.
 //
-//   for each output, for each panel of nr columns, for each segment of that output:  [K / kr][nr][kr] + parameters
+//   for each strip, for each panel of nr columns, for each segment of that strip (layout.h):
+//     [K / kr][nr][kr] + parameters
 struct PackedLayout {
   int nr = 32;       // columns per panel
   int kr = 1;        // consecutive k of one column stored together

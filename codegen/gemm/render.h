@@ -14,7 +14,7 @@
 
 namespace qcg {
 
-// qgemm_<act>_<wgt>[_g<group>]_<out>_n<N>_k<K>_<mr>x<nr>x<kr>_<isa>[_<epilogue>]
+// qgemm_<act>_<wgt>[_g<group>]_<out>_n<N>_k<K>_<mr>x<nr>x<kr>_<microkernel>[_<epilogue>]
 std::string kernel_name(const Problem& problem, const GemmSchedule& schedule);
 // The same of any device: `tile` is "8x32x1".
 std::string kernel_name(const Problem& problem, std::string_view tile, std::string_view microkernel);

@@ -54,8 +54,9 @@ void add_rests(const GemmShape& shape, V& out) {
   out["weight_k_step"] = kind.k_step;
   out["weight_step_bytes"] = shape.panel.step_bytes();
   out["weight_vector_bytes"] = shape.vector_bytes();
-  // Nibbles of a dword are found by the byte where a load begins, rows of bytes as long as a vector by their address. Only
-  // low and high nibbles differ then, which are every other unit.
+  // A class is the k of a step that one unpacking function serves. Rows of bytes as long as a vector need one function
+  // for all k: the load begins at the row. Shuffled nibbles need two, for low and high nibbles, the units 0 and 1: the
+  // load begins at the byte. Any other layout needs one for each k.
   const bool rows = kind.bits == 8 && kind.columns == shape.vl;
   const int classes = rows ? 1 : kind.is_shuffled() ? 2 : kind.k_step;
   out["k_of_class"] = kind.k_step / classes;

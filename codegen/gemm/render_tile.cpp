@@ -22,8 +22,8 @@ std::string start_of_slice(const GemmShape& shape, int v, int slice, int row) {
   return shape.panel.has_zero ? fmt::format("vi_mul(q{}, {})", v, x) : x;
 }
 
-// What zero points and raised weights add to the sum of a group of integers, vector v of a row. At its end: sums that
-// begin with it instead of zeros, which cost nothing, take 4 % longer on Zen 5.
+// What zero points and raised weights add to the sum of a group of integers, vector v of a row. It is added at the end
+// of the group. To begin the sum with it instead of with zero would save the addition, yet takes 4 % longer on Zen 5.
 std::string correction_of(const GemmShape& shape, int v, std::string_view row) {
   const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
   switch (shape.panel.corrections) {
@@ -161,8 +161,9 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
        {"rows", V::from_items(std::move(rows))}});
 }
 
-// The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at
-// a time, dots of several units have several weights: one vector after the other, so that it fits beside the sums.
+// The dots of one iteration in their order. Codes that are looked up in tables are unpacked half a step at once, and a
+// dot of several units takes several weights. Such vectors of columns are multiplied one after the other, so that what
+// is unpacked fits into the registers beside the sums.
 std::vector<V> dots_of(const GemmShape& shape, const Tile& tile) {
   std::vector<V> out;
   const int count = shape.dots_of_iteration();

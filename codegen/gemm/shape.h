@@ -108,7 +108,7 @@ struct GemmShape {
   bool has_group_zeros() const { return has_zeros() && has_group_scales(); }
   // Whether a tile goes through its weights group by group; what reads a block that was unpacked scaled does not.
   bool loops_over_groups(bool of_block) const { return sums_groups() || (scales_weights() && !of_block); }
-  // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
+  // Whether a tile subtracts zero points, reading weights as they are packed or a block that was unpacked without them.
   bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && !sliced); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }

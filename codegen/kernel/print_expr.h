@@ -4,8 +4,8 @@
 //
 //   print_expr(mul(silu(acc0), in0), {"acc0_0"}, {"gate"})     // "v_mul(v_silu(acc0_0), gate)"
 //
-// `acc_names` and `in_names` are the names of these leaves in the source; posN and sizeN, which only loops have, keep
-// their own.
+// `acc_names` and `in_names` are the names of these leaves in the source; posN and sizeN keep their
+// own.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ namespace qcg {
 std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names,
                        const std::vector<std::string>& in_names);
 
-// On int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
+// On int64_t, with the functions of templates/cpu/integers.h (i_add, …).
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);
 
 // On one double, with the functions of templates/cpu/doubles.h (f64_add, …).

@@ -1,5 +1,7 @@
 // Spellings of a Reach (runtime/reach.h) that kernel families share.
 //
+// Why here: the runtime reads reaches and needs no dtypes of problems; families spell them.
+//
 //   return {reach_rows(bytes_of(p.input), p.k), reach_per_row(4)};
 #pragma once
 

@@ -48,7 +48,8 @@ struct Target {
   Isa isa = Isa::portable;
   std::string str() const;  // "cpu:avx512"
 };
-// "cpu" (best of the host), "cpu:portable|avx2|avx2vnni|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a", "hip:gfx90a".
+// "cpu" (best of the host), "cpu:portable|avx2|avx2vnni|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a",
+// "hip:gfx90a".
 Result<Target> parse_target(std::string_view text);
 
 // CPU model, core count, cache sizes, ISA flags: in every tune record and in the key of whole compiles.

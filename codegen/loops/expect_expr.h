@@ -1,7 +1,10 @@
 // What a kernel that computes an expression in f32 lanes must give, as the oracles of loops and row programs say it.
 //
+// Why here: both print the same expressions, so both need the same bounds.
+//
 //   const Expr e = in_f32(problem.exprs[o]);
-//   out.push_back(overflows(e, {}, ins) ? anything : expect_stored(evaluate_with_tolerance(e, {}, {}, ins), DType::f32, dtype));
+//   const auto value = evaluate_with_tolerance(e, {}, {}, ins);
+//   out.push_back(overflows(e, {}, ins) ? anything : expect_stored(value, DType::f32, dtype));
 #pragma once
 
 #include <span>

@@ -19,7 +19,7 @@ namespace qcg {
 
 // Pointwise over an output of `rank` axes. args: operands, outputs. params: extents[rank], then for every operand
 // strides[rank] (elements; 0 = broadcast), then for every output strides[rank], then for every position strides[rank],
-// then the sizes. The last axis has stride 1 in every output.
+// then the sizes.
 struct LoopProblem {
   int rank = 2;
   std::vector<DType> operands;
@@ -27,7 +27,7 @@ struct LoopProblem {
   std::vector<DType> outputs;
   std::vector<Expr> exprs;  // one per output
   std::string comment;      // provenance: lines, sanitized by the renderer
-  // f32; f64; or i64: every dtype is an integer's, and steps wrap.
+  // f32; f64; or i64: all operands and outputs are integers or bool, and what overflows wraps.
   DType arithmetic = DType::f32;
   // posN of the expressions: a sum of the element's positions along the axes, each times its stride. In f32 lanes it is
   // exact to 2^24.

@@ -24,8 +24,8 @@ Error changed(const std::string& path) {
   return Error::io(path, "was changed while it was compiled: nothing is written", kAgain);
 }
 
-// Size and contents, and every time and number that a write or a replacement changes. A write sets the time of change,
-// which no program can set back.
+// Compares the numbers that a write or a replacement changes, not the contents. A write sets the time of change, which
+// no program can set back.
 bool is_same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec &&

@@ -42,7 +42,7 @@ class ProgramIo {
   // Error BadInput names the missing input, or the dtype or axis that does not fit. Inputs the program lacks are
   // ignored.
   static Result<ProgramIo> from_file(const Program& program, const std::string& path);
-  // Tensors in input order. Outputs begin as bytes of ones, which a kernel that forgets an element leaves behind.
+  // Tensors in input order. Outputs begin with all bits set, which a kernel that forgets an element leaves behind.
   static Result<ProgramIo> from_tensors(const Program& program, std::vector<Tensor> inputs);
 
   std::span<const TensorView> inputs() const { return input_views_; }

@@ -1,5 +1,7 @@
 // Quantization of rows at run time: the activations of da8* linears. Problem, renderer and family.
 //
+// Why here: a row is quantized once, however many linears read it.
+//
 //   QuantizeRowsProblem p{.input = DType::bf16, .k = 4096};   render_quantize_rows(p, isa, "qcg_kernel_3")
 #pragma once
 
@@ -14,11 +16,11 @@
 
 namespace qcg {
 
-// qcg.quantize_rows. args: x, q, scale, zero (zero only if asymmetric or writes_zero). params: m. Strides from args.
 // How scale and zero point of a row are chosen, and where it is rounded: torchao's two rules, and those of
 // quantized_decomposed's per-token ops (graph.h). per_token_asymmetric quantizes in f64.
 enum class RowMapping : uint8_t { symmetric, asymmetric, per_token, per_token_asymmetric };
 
+// qcg.quantize_rows. args: x, q, scale, zero (zero only if writes_zero). params: m. Strides from args.
 struct QuantizeRowsProblem {
   DType input = DType::bf16;
   int64_t k = 0;

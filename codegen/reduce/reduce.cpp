@@ -79,7 +79,8 @@ double operations_of(const KernelProblem&, const CallSizes& sizes) {
          static_cast<double>(sizes.params[2]);
 }
 
-// Sums in f64, off by what f32, or f64 in another order, rounds in as many additions; the largest, the least and sums of integers are exact.
+// Sums in f64. The bound is what as many additions round in f32, or in f64 in another order. Largest, least and sums of
+// integers are exact.
 Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
   const int64_t count = call.sizes().params[1];
   double sum = 0, product = 1, magnitude = 0, least = INFINITY, most = -INFINITY;

@@ -1,5 +1,7 @@
 // Reductions over an axis. Problem, renderer and family.
 //
+// Why here: a reduction that no row program fused is a step of its own.
+//
 //   ReduceProblem p{"mean", DType::bf16, DType::f32};   render_reduce(p, isa, "qcg_kernel_3")
 #pragma once
 

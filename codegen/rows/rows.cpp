@@ -206,7 +206,7 @@ Result<std::string> render_rows(const RowsProblem& p, Isa isa, std::string_view 
   return render_kernel("rows", isa, v);
 }
 
-// A block for every row; where rows are short, the first ones have one for every warp, and the others end at once.
+// One block per row. Where rows are short, each warp of the first blocks takes one, and the other blocks end at once.
 CudaLaunch rows_launch(const RowsProblem& p) {
   CudaLaunch out{.threads = 256, .rows = 1, .column_tiles = 1, .axes = {}};
   for (int axis = 0; axis + 1 < p.rank; ++axis) out.axes.push_back({axis, 1});

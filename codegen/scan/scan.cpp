@@ -23,7 +23,7 @@ std::string ScanProblem::signature() const {
 
 namespace {
 
-// Sums of logarithms alone are f32's in f64, too.
+// Of an f64 output, logsumexp alone is computed in f32.
 DType arithmetic_of(const ScanProblem& p) {
   if (!is_floating(p.output)) return DType::i64;
   return p.output == DType::f64 && has_number_type(p.input) && p.op != "logsumexp" ? DType::f64 : DType::f32;

@@ -1,5 +1,7 @@
 // Running sums, products and extremes along an axis. Problem, renderer and family.
 //
+// Why here: an element needs all before it along the axis, which no loop, reduction or row program gives.
+//
 //   ScanProblem p{"sum", DType::bf16, DType::f32};   render_scan(p, isa, "qcg_kernel_3")
 #pragma once
 
@@ -12,8 +14,9 @@
 
 namespace qcg {
 
-// What the elements up to each give, along the middle axis of [outer, axis, inner], row-major in and out: sums and products
-// of integers modulo 2^64, of floats in f64. Of extremes the position along the axis, too, of equals the last.
+// The middle axis of [outer, axis, inner], row-major in and out: each output is `op` of the elements up to it. Sums and
+// products of integers are modulo 2^64, those of floats are computed in f64. "max" and "min" also give the position of
+// the extreme along the axis, the last of equals.
 // args: x, y[, positions in i64]. params: outer, axis, inner.
 struct ScanProblem {
   std::string_view op;  // "sum", "prod", "max", "min", "logsumexp"

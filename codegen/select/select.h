@@ -1,6 +1,8 @@
 // The first elements of rows in ascending or descending order, and where they stood: sort, topk, argmax, argmin.
 // Problem, renderer and family.
 //
+// Why here: an order needs whole rows at once and gives positions, which no reduction does.
+//
 //   SelectProblem p{DType::f32, .descending = true, .values = true, .positions = true};
 #pragma once
 
@@ -14,7 +16,7 @@
 namespace qcg {
 
 // Of rows [rows, n] the first k in order, [rows, k], row-major. Of equal elements the one that stood first comes first.
-// NaN is greater than all numbers; with `nan_first` it comes first in either order. f64 is ordered as f32.
+// NaN is greater than all numbers; with `nan_first` it comes first in either order.
 // args: x, then the values and the positions (i64) that are wanted. params: rows, n, k.
 struct SelectProblem {
   DType dtype = DType::f32;

@@ -1,6 +1,6 @@
 // What the lexer and the parser of the template engine make: tokens, then a tree.
 //
-// Why here: shared by template_engine_lexer.cpp, _parser.cpp and the renderer, and by nothing else. Inside the engine
+// Why here: shared by lexer.cpp, parser.cpp, expr_parser.cpp and the renderer, and by nothing else. Inside the engine
 // errors travel as the exception Failure; template_engine.cpp turns it into an Error, so none leaves the engine.
 //
 //   Template t = parse_template("tile.j2", "<% for i in range(mr) %>r<$ i $><% endfor %>");

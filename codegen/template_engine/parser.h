@@ -26,7 +26,7 @@ class Parser {
     Parser& parser;
   };
 
-  // template_engine_parser.cpp: tokens and statements
+  // parser.cpp: tokens and statements
   const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
   const Token& next();
   bool is_op(std::string_view op, std::size_t ahead = 0) const;
@@ -55,7 +55,7 @@ class Parser {
   Target parse_one_target();
   std::string parse_assignable_name();
 
-  // template_engine_expr_parser.cpp
+  // expr_parser.cpp
   ExprPtr make(Expr::Kind kind, std::size_t pos, std::vector<ExprPtr> args = {}, std::string name = {}) const;
   void bound_height(Expr& e) const;
   ExprPtr parse_tuple(bool with_conditional, std::string_view end = {}, bool in_parens = false);

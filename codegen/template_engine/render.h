@@ -127,7 +127,7 @@ class Renderer {
     Renderer& renderer;
   };
 
-  // template_engine_render.cpp: statements
+  // render.cpp: statements
   void run(const Block& block, const ScopePtr& scope, std::string& out);
   void run_statement(const Statement& s, const ScopePtr& scope, std::string& out);
   void run_for(const ForStatement& s, const ScopePtr& scope, std::string& out);
@@ -141,7 +141,7 @@ class Renderer {
   void assign(const Target& target, TemplateValue value, Scope& scope);
   void append(std::string& out, std::string_view text);
 
-  // template_engine_eval.cpp: expressions
+  // eval.cpp: expressions
   TemplateValue eval(const Expr& e, const ScopePtr& scope);
   TemplateValue eval_name(const Expr& e, const Scope& scope);
   TemplateValue eval_unary(const Expr& e, const ScopePtr& scope);
@@ -162,7 +162,7 @@ class Renderer {
   TemplateValue call_namespace(const Arguments& args);
   TemplateValue call_dict_method(const DictMethod& m, const Arguments& args);
 
-  // template_engine_values.cpp: values
+  // values.cpp: values
   void write_text(const TemplateValue& value, bool quoted, std::string& out);
   void step();
 

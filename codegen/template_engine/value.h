@@ -1,8 +1,8 @@
 // TemplateValue: what a template can see. None, bool, integer, double, string, list, dict (ordered).
 //
-// Why here: codegen/render*.cpp turn (Problem, schedule) into one of these and nothing else, so that templates get
-// numbers and never compute; the engine stays free of any JSON library. Copies are cheap (lists and dicts are shared
-// and copied on write).
+// Why here: the renderers of kernel families turn (problem, schedule) into one of these and nothing else, so that
+// templates get numbers and never compute; the engine stays free of any JSON library. Copies are cheap (lists and dicts
+// are shared and copied on write).
 //
 //   auto v = TemplateValue::dict({{"mr", 8}, {"isa", "avx2"}});
 //   v["rows"].push_back(0);                       // None becomes a list (or a dict) at its first use as one

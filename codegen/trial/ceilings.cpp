@@ -1,4 +1,5 @@
-// The peaks run from registers with 12 to 24 independent chains, in inline assembly so that no compiler can help or hurt.
+// The peaks run from registers with 12 to 24 independent chains, in inline assembly so that no compiler can help or
+// hurt.
 #include "codegen/trial/ceilings.h"
 
 #include <emmintrin.h>
@@ -62,8 +63,9 @@ double read_gbps(ThreadPool& pool) {
   QCG_ON(instruction, reg, 24) QCG_ON(instruction, reg, 25) QCG_ON(instruction, reg, 26) QCG_ON(instruction, reg, 27)
 // clang-format on
 
-// A function that repeats one instruction over independent accumulators, registers named so that they stay put: twelve of 16,
-// 24 of 32, which bf16 dot products of six cycles, two at a time, want (one in twelve is lost with only twelve).
+// A function that repeats one instruction over independent accumulators, in named registers so that they stay put:
+// twelve of 16, 24 of 32. A bf16 dot product takes six cycles and two start at a time: with only twelve accumulators,
+// one in twelve is lost.
 #define QCG_PEAK_256(name, instruction, tgt)                                                                        \
   __attribute__((target(tgt))) void name(int) {                                                                     \
     asm volatile("vzeroall" ::: QCG_CLOBBERS);                                                                      \
@@ -192,8 +194,8 @@ Ceilings measure(Isa isa, int threads) {
   for (size_t i = 0; i < peaks.size(); ++i) {
     if (peaks[i].samples.empty()) continue;
     const PeakLoop& loop = kPeakLoops[i];
-    // The median, as kernels are judged: the best of many rounds of a millisecond is a burst of the clock that no kernel
-    // lasts for.
+    // The median, as kernels are judged: the best of many rounds of a millisecond is a burst of the clock that no
+    // kernel lasts for.
     const double gflops = peaks[i].operations / ceiling_s(timing_of(peaks[i].samples)) / 1e9;
     c.instruction_gflops[loop.compute] = gflops;
     double& best = compute_info(loop.compute).integer ? c.peak_gops_int8 : c.peak_gflops_bf16;

@@ -29,7 +29,7 @@ struct Ceilings {
   double peak_gflops_bf16 = 0;                            // best of bf16 dot, FMA, AMX
   double peak_gops_int8 = 0;                              // best of VNNI, AMX, or what the ISA has
   double peak_gflops_float8 = 0;                          // of devices that multiply 8-bit floats
-  std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm_layout.h) that is measured
+  std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm/microkernels.h) that is measured
   Isa isa = Isa::portable;                                // whose instructions these are
 };
 
@@ -46,8 +46,8 @@ double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
 void read_alone(std::span<const std::byte> bytes);
 double multiply_alone(Isa isa, std::string_view compute);
 
-// The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without
-// a name if none was measured.
+// The measured instruction that multiplies a problem fastest. Where it multiplies slices, its rate is divided by their
+// number. No name if none was measured.
 struct Fastest {
   std::string_view compute;
   double gflops = 0;

@@ -1,7 +1,7 @@
 // DeviceTrial: kernels of a device called once, to be checked, or timed by replays of a graph of their launches.
 //
-// Why here: the tuner's processes run kernels on the CPU or on a device; a driver must be opened by the process that uses it,
-// because it does not survive a fork. So whoever asks about the device does it in a process of its own, too.
+// Why here: the tuner's processes run kernels on the CPU or on a device; a driver must be opened by the process that
+// uses it, because it does not survive a fork. So whoever asks about the device does it in a process of its own, too.
 //
 //   const DeviceFacts facts = device_facts(Isa::sm_90a);      // facts.missing: why there is none
 //   QCG_TRY(trial, DeviceTrial::open(Isa::sm_90a));           // in a trial's process

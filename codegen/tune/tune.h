@@ -1,6 +1,6 @@
 // The tuner: which Candidate serves which M, decided by measurement and never before the oracle agreed.
 //
-// Why here: between building (build.h) and linking (link.h); it knows Problems and bytes, not graphs.
+// Why here: between building (build.h) and writing (program_writer.h); it knows Problems and bytes, not graphs.
 //
 //   for (const Bucket& bucket : buckets_of(problem.m_min, problem.m_max, m_list)) {
 //     TuneResult r = tune(problem, tensors, packed, bucket, candidates, built, options);
@@ -66,7 +66,7 @@ struct TuneRecord {
   double gbps = 0, gflops = 0,
          share = 0;  // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
   double compile_s = 0;
-  double max_error = 0, error_bound = 0;  // of the verification; error where status is wrong names m, n
+  double max_error = 0, error_bound = 0;  // of the verification; `reason` says where a wrong one differs
   TrialStatus status = TrialStatus::untimed;
   std::string reason;     // "lost by 3.1 %", compiler error, signal name …
   std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
@@ -103,7 +103,7 @@ std::string tune_log_of(const std::string& path);  // the log in a program direc
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
   int threads = 1;
-  double budget_s = 2.0;   // per bucket; fast keeps it, full may take ten times as long
+  double budget_s = 2.0;   // of timing, per bucket; disturbed or slow rounds exceed it (trial/timing.h)
   bool references = true;  // time vendor kernels beside ours
   Ceilings ceilings;
   std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>(),
@@ -119,7 +119,7 @@ struct TuneResult {
 };
 // A vendor's kernel among the built ones is a candidate like the others, the last in order of preference.
 // Verifies every built candidate at awkward M within the bucket, drops wrong ones, times the rest interleaved with the
-// references. TuneMode::off verifies the first candidate only and times nothing.
+// references. TuneMode::off verifies candidates until one is right and times nothing.
 Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors,
                         std::span<const std::byte> packed, const Bucket& bucket,
                         const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,

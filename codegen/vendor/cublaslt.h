@@ -1,4 +1,5 @@
-// CublasLt: NVIDIA's matrix product, opened by dlopen and timed beside the CUDA kernels. Never the oracle, never linked.
+// CublasLt: NVIDIA's matrix product, opened by dlopen and timed beside the CUDA kernels. Never the oracle, never
+// linked.
 //
 // Why here: as oneDNN on a CPU, it says by how much ours win or lose. What a problem is compared with is decided here,
 // without the library or a device.
@@ -9,8 +10,8 @@
 //   for (size_t i = 0; i < matmul.algorithms(); ++i)                           // the caller times each
 //     QCG_CHECK(matmul.run(i, stream, x, w, y, workspace));
 //
-// It works in the primary context of device 0, which is that of CudaDriver: keep a CudaDriver alive beside it. load() may
-// be called before a fork; matmul() starts CUDA, which does not survive one. One thread at a time may use it.
+// It works in the primary context of device 0, which is that of CudaDriver: keep a CudaDriver alive beside it. load()
+// may be called before a fork; matmul() starts CUDA, which does not survive one. One thread at a time may use it.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +40,10 @@ struct CublasLtProduct {
   DType input = DType::bf16;
 };
 
-// What a problem is compared with: one product of all its columns, and its name, which says what differs. A weight of few
-// bits under a float activation stands beside the dense product of the same shape. 8-bit floats on both sides, and int8
-// activations, stand beside the product of e4m3 or int8 without scales; other 8-bit types are taken for these. Empty: nothing.
+// What a problem is compared with: one product of all its columns, and its name, which says what differs. A weight of
+// few bits under a float activation stands beside the dense product of the same shape. 8-bit floats on both sides, and
+// int8 activations, stand beside the product of e4m3 or int8 without scales; other 8-bit types are taken for these.
+// Empty: nothing.
 std::optional<VendorMatmul> cublaslt_way(const Problem& problem);
 
 class CublasLtMatmul;
@@ -79,8 +81,8 @@ class CublasLt : public std::enable_shared_from_this<CublasLt> {
 class CublasLtMatmul {
  public:
   size_t algorithms() const { return algorithms_.size(); }  // at least one; the library's guess of the fastest first
-  // Does not wait. Addresses are of the device and multiples of 256; `workspace` has kCublasLtWorkspace bytes. An algorithm
-  // may load its kernels in its first run, so run each once before a graph captures it.
+  // Does not wait. Addresses are of the device and multiples of 256; `workspace` has kCublasLtWorkspace bytes. An
+  // algorithm may load its kernels in its first run, so run each once before a graph captures it.
   Status run(size_t algorithm, void* stream, const void* x, const void* w, void* y, void* workspace) const;
 
  private:

@@ -1,9 +1,9 @@
 // ExternKernel: a vendor's matmul as one more candidate of a problem, for --extern=auto.
 //
-// Why here: beside the microkernels' candidates (codegen/gemm/schedules.cpp) and after the same rules: no faster one is taken than
-// the oracle agrees with, the tuner times what the program runs. The kernel is the module libqcodegen_onednn.so itself:
-// its bytes go into the program, oneDNN stays outside. It reads a plain copy of the weights, which lies beside the
-// packed one.
+// Why here: it stands beside the microkernels' candidates (codegen/gemm/schedules.cpp) under the same rules: only what
+// the oracle agrees with is taken, and the tuner times what the program runs. The kernel is the module
+// libqcodegen_onednn.so itself: its bytes go into the program, oneDNN stays outside. It reads a plain copy of the
+// weights, which lies beside the packed one.
 //
 //   ExternOffer offer = find_extern_kernel(problem, m);
 //   if (!offer.kernel) return offer.why_not;                       // "oneDNN leaves out part of its epilogue"

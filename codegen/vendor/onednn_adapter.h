@@ -1,7 +1,8 @@
 // The C boundary between qcodegen and libqcodegen_onednn.so, the only code that includes oneDNN's headers.
 //
 // Why here: oneDNN is optional twice, at build and at run time. The adapter is a module of its own that links the
-// vendor's library; references.cpp loads it when there is something to compare with, so qcodegen starts without oneDNN.
+// vendor's library; vendor_module.cpp loads it when there is something to compare with, so qcodegen starts without
+// oneDNN.
 //
 //   auto create = reinterpret_cast<decltype(&qcg_onednn_create)>(dlsym(module, "qcg_onednn_create"));
 //   void* matmul = create(&spec, why, sizeof why);           // null: `why` says what this oneDNN lacks

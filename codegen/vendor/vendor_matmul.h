@@ -1,10 +1,10 @@
 // VendorMatmul: one way of asking a vendor's matmul for a Problem, and the plain weights it is given.
 //
-// Why here: references.cpp times such a product beside our kernels, extern_kernel.cpp lets a program call it. Both must
-// ask for the same thing. No vendor's library is needed to say what one would be asked for.
+// Why here: vendor_timings.cpp times such a product beside our kernels, extern_kernel.cpp lets a program call it. Both
+// must ask for the same thing. No vendor's library is needed to say what one would be asked for.
 //
 //   for (const VendorMatmul& way : vendor_matmuls(problem))
-//     QCG_CHECK(write_vendor_weights(problem, way, tensors, pool, out));     // [N, K] row-major
+//     write_vendor_weights(problem, way, tensors, pool, out);     // [N, K] row-major
 #pragma once
 
 #include <cstddef>
