@@ -3,7 +3,8 @@
 //   bench_kernels --scheme w8 --m 1,4,16,64,256 --n 28672 --k 4096 --isa avx512 --candidates 3
 //
 // Per line: scheme, M, candidate, median (p10, p90) in ms, GB/s of packed weights, GFLOP/s, share of the roofline
-// max(bytes / read bandwidth, operations / peak of that candidate's instruction), all measured in interleaved rounds.
+// max(bytes / read bandwidth, operations / peak of the first candidate's instruction), all measured in interleaved
+// rounds.
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -77,7 +77,8 @@ Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded
   return Error::bad_input(program, fmt::format("step {} has no kernel for m={}", step.name, m), "compile it again");
 }
 
-// A kernel without rivals at those of `ms` that its step's rows can be; where they are a number, at that.
+// Times one kernel, without rivals, at those of `ms` that its step's number of rows can take. A constant number of rows
+// is timed in their place.
 StepTrial trial_at(const Plan& plan, int problem, const BuiltKernel& kernel, const std::vector<int64_t>& ms) {
   StepTrial out = step_trial(plan, problem, kernel, {}, TuneMode::full);
   const bool is_fixed = out.timed.size() == 1 && out.timed[0].bucket.m_min == out.timed[0].m;
@@ -227,7 +228,7 @@ int run_any(const Session& session, const BenchFlags& flags, const std::vector<c
   return flags.is_whole() ? run_bench_model(session, flags) : run_bench(session, flags);
 }
 
-// "s0=8" as a name and a number; no name: it is none.
+// "s0=8" as a name and a number; the name is empty if the text has another form.
 std::pair<std::string, int64_t> parse_symbol(const std::string& text) {
   const size_t equal = std::min(text.find('='), text.size());
   const std::string number = text.substr(std::min(equal + 1, text.size()));

@@ -1,6 +1,6 @@
 // What the forms of `bench` share: bench.cpp times a program's kernels, bench_model.cpp a whole program,
-// bench_compare.cpp two programs in turn, bench_all.cpp linears without a program: every scheme on Llama's shapes, or one
-// of any shape.
+// bench_compare.cpp two programs in turn, bench_all.cpp linears without a program: every scheme on Llama's shapes, or
+// one of any shape.
 //
 // Why here: their flags overlap, and so does what they print.
 //
@@ -49,7 +49,8 @@ struct BenchFlags {
 
 // Whether a vendor's kernels are timed beside ours: oneDNN's on a CPU, cuBLASLt's on a device.
 bool is_timed_against_vendor(const BenchFlags& flags, Device device);
-// The warning that is printed once, before anything is timed: why the vendor's library cannot be. Empty: it can, or need not.
+// The warning that is printed once, before anything is timed: why the vendor's library cannot be. Empty: it can, or
+// need not.
 std::string why_no_vendor(const BenchFlags& flags, Device device);
 
 int run_bench_all(const Session& session, const BenchFlags& flags);

@@ -1,7 +1,7 @@
 // qcodegen bench --compare A B: times two programs of one signature in turn, on the same inputs and the same threads.
 //
-// It needs no graph. In every round both run, and the one that begins alternates: what else happens on the machine meets
-// both. The ratio is that of each round, so that a slow minute is no difference between the programs.
+// It needs no graph. In every round both run, and the one that begins alternates: what else happens on the machine
+// meets both. The ratio is that of each round, so that a slow minute is no difference between the programs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -139,7 +139,8 @@ class CompareBench {
     return {};
   }
 
-  // Of each round, the seconds of the second program by those of the first. Disturbed rounds count where few are not.
+  // Of each round, the seconds of the second program divided by those of the first. Disturbed rounds count only where
+  // fewer than kLeastRounds were undisturbed.
   std::vector<double> ratios() const {
     std::vector<double> all, clean;
     for (size_t round = 0; round < sides_[0].samples.size(); ++round) {

@@ -2,7 +2,8 @@
 //
 // A decoder takes the prompt at once and then token by token, on one state. Any other program runs at the sizes given.
 // Its floor is what no program is faster than: reading the weights and the live state once, or multiplying its linears.
-// --trace writes the runs that are profiled. Runs of a program on a device copy their inputs and outputs, as `run` does.
+// --trace writes the runs that are profiled. Runs of a program on a device copy their inputs and outputs, as `run`
+// does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,7 +85,8 @@ class ModelBench {
     QCG_TRY(manifest, read_manifest_of(flags_.program(), flags_.target));
     QCG_TRY(options, read_origin(flags_.program(), flags_.graph, flags_.weights, manifest.target, flags_.method));
     QCG_TRY(target, parse_target(manifest.target));
-    // Before the program opens the driver: a process that asks the device is a fork, in which no driver works.
+    // Before the program opens the driver: a forked process measures the device, and a driver that was opened before
+    // the fork does not work in it.
     if (target.device != Device::cpu) ceilings_ = ceilings_of(target, 1);
     QCG_TRY(loaded, load_program(flags_.program(), flags_.threads.empty() ? 0 : flags_.threads[0], manifest.target));
     QCG_CHECK(choose_method(loaded, flags_.method));
@@ -219,8 +221,8 @@ class ModelBench {
     phase.multiply_s = multiply_s;
   }
 
-  // Of tables that are looked up in, a run reads the rows that it asks for: they do not count. Of groups, as many count as
-  // there are rows.
+  // Of tables that are looked up in, a run reads the rows that it asks for: they do not count. Of groups, as many count
+  // as there are rows.
   double weights_read(const SymbolValues& symbols) const {
     const ProgramManifest& m = loaded_.program->manifest();
     std::map<int, double> bytes;  // by buffer

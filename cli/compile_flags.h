@@ -1,6 +1,9 @@
 // The flags that `compile` and `explain` share, and their translation to CompileOptions.
 //
 // Why here: explain shows what compile would do, so both need the same flags with the same defaults.
+//
+//   flags->add_pass_flags(*sub);                         // before the command line is parsed
+//   QCG_TRY(options, flags->resolve(session));           // after that
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 //
 // Why here: one graph and several (compile_several.cpp) say it in the same words.
 //
-//   put(print_report(flags, options, report)), put(describe_cost(report));
+//   print_report(flags, options, report), put(describe_cost(report));
 #pragma once
 
 #include <nlohmann/json.hpp>

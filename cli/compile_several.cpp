@@ -136,7 +136,7 @@ class SeveralCompiles {
       options.input = graph, options.target = target.str();
       options.output = name.empty() ? program : place + "/" + name + ".qcg";
       if (!name.empty()) methods.push_back({name, options.output});
-      // Of several targets most machines run a part.
+      // Few machines can run all of several targets: those that cannot run here are compiled untuned.
       const std::string untried = why_untried(target);
       if (is_fat_ && options.tune != TuneMode::off && !untried.empty()) {
         options.tune = TuneMode::off;

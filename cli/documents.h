@@ -1,7 +1,7 @@
 // The JSON documents that commands print with --json, each with its name and its version.
 //
-// Why here: a document without a row does not compile, and a row without docs/schemas/NAME.json fails the test `schemas`.
-// A field may be added within a version. A field that goes away or changes its meaning makes a new version.
+// Why here: a document without a row does not compile, and a row without docs/schemas/NAME.json fails the test
+// `schemas`. A field may be added within a version. A field that goes away or changes its meaning makes a new version.
 //
 //   print_json("doctor", {{"checks", checks}});   // {"document": "doctor", "version": 1, "checks": …}
 #pragma once

@@ -39,8 +39,8 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
                      [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
-// Groups records by target, problem and range of m. In a group the winner comes first, then the timed records by time, the
-// untimed ones, and last the records that were timed in other rounds.
+// Groups records by target, problem and range of m. In a group the winner comes first, then the timed records by time,
+// the untimed ones, and last the records that were timed in other rounds.
 std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
   std::map<std::tuple<std::string, std::string, int64_t, int64_t>, size_t> index;
   std::vector<Group> groups;

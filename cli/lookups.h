@@ -1,5 +1,7 @@
 // The log of lookups in the cache, as JSON and as lines: what `compile` prints of its own, and `cache stats` of all.
 //
+// Why here: both commands print lookups in the same form.
+//
 //   out["lookups"] = lookups_json(report.lookups);
 //   say(describe_lookups(report.lookups));
 #pragma once

@@ -107,8 +107,8 @@ void StepTable::add(const RunProfile& run) {
   }
 }
 
-// What no kernel is faster than: moving the bytes at the rate of reading, or multiplying at the rate that the roofline of
-// the tune log had. 0: unknown. Attention reads only what its mask shows, which its arguments do not say.
+// What no kernel is faster than: moving the bytes at the rate of reading, or multiplying at the rate that the roofline
+// of the tune log had. 0: unknown. Attention reads only what its mask shows, which its arguments do not say.
 double StepTable::floor_us(const std::string& module, int64_t m, double bytes) const {
   const TuneRecord* r = log_.find(module, m);
   if (ceilings_.read_gbps <= 0 || bytes <= 0 || (r != nullptr && r->family == "attention")) return 0;

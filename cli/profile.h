@@ -1,7 +1,7 @@
 // What the steps of a program took: the tables of `run --profile`, and the Chrome trace of `bench --trace`.
 //
-// Why here: both read the profiles of a Context (runtime/profile/run_profile.h), and add what the program's tune log and the
-// machine's ceilings say about a kernel.
+// Why here: both read the profiles of a Context (runtime/profile/run_profile.h), and add what the program's tune log
+// and the machine's ceilings say about a kernel.
 //
 //   StepTable table("mlp.qcg", loaded.program, symbols, loaded.context->threads());
 //   table.add(loaded.context->last_profile());          // after each run

@@ -40,7 +40,8 @@ std::vector<std::string> split_paths(const std::vector<std::string>& lists, F&& 
   return paths;
 }
 
-// A comma may be part of a path: of inputs that exist under it, and of outputs where each call has one already.
+// A comma may be part of a path. Text that names an existing file is one input. Outputs are not split where there is
+// one text for each call already.
 void split_calls(RunFlags& flags) {
   std::error_code ignored;
   flags.inputs =

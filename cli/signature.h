@@ -32,8 +32,8 @@ Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
 
 std::string describe_signature(const Signature& signature);
-// Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A size is
-// a number, or text if it has symbols. `max` is null if there is no maximum.
+// Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A
+// size is a number, or text if it has symbols. `max` is null if there is no maximum.
 void add_signature(const Signature& signature, nlohmann::json& out);
 
 }  // namespace qcg

@@ -1,15 +1,17 @@
-// CudaDriver: the NVIDIA driver, opened by dlopen: modules, memory, copies, launches. Nothing of CUDA is linked.
+// CudaDriver: NVIDIA's driver or AMD's, opened by dlopen: modules, memory, copies, launches. Nothing of CUDA or HIP is
+// linked.
 //
-// Why here: programs for cuda:sm_* run through this class; on a machine without a driver, loading them is an Error that
-// says so. Source: the CUDA Driver API, with the versioned names of its entry points.
+// Why here: programs for cuda:* and hip:* run through this class; on a machine without a driver, loading them is an
+// Error that says so. Source: the CUDA Driver API, with the versioned names of its entry points.
 //
 //   QCG_TRY(driver, CudaDriver::load());
 //   QCG_TRY(kernel, driver->load_kernel(cubin, "qcg_kernel_0"));
 //   QCG_TRY(x, driver->allocate(bytes));
-//   QCG_CHECK(driver->launch(kernel, {.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152}, &args, sizeof args));
+//   const CudaGrid grid{.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152};
+//   QCG_CHECK(driver->launch(kernel, grid, &args, sizeof args));
 //
-// All calls use the primary context of device 0, and the default stream unless they name another. launch() waits for the
-// kernel.
+// All calls use the primary context of device 0, and the default stream unless they name another. launch() waits for
+// the kernel.
 #pragma once
 
 #include <cstddef>
@@ -83,8 +85,8 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   const std::string& device_name() const { return device_name_; }
   int compute_capability() const { return capability_; }  // 80, 90
   // Why the device cannot run cubins for `isa`, such as "sm_80" (8.0 and later minor versions) or "sm_90a" (9.0 alone);
-  // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features. A device of
-  // HIP runs code objects of its own architecture, such as "gfx90a".
+  // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features. A
+  // device of HIP runs code objects of its own architecture, such as "gfx90a".
   std::string why_lacks(std::string_view isa) const;
 
   // Error BadInput: the cubin is not for this device, or has no such kernel.

@@ -3,7 +3,7 @@
 // Why here: a kernel only says that a number is out of range. Which tensor it stands in, and what is allowed there,
 // follow from the manifest (Reach::Positions).
 //
-//   step 'embed': input 'ids' is 50257 at [0, 3], beyond an axis of 50257 elements
+//   step 'embed': input 'ids' is 50257 at [0, 3], which is out of range
 //   help: pass values from 0 to 50256
 #pragma once
 

@@ -4,7 +4,7 @@
 // verified.
 //
 //   QCG_TRY(block, AlignedBuffer::allocate(1 << 24));          // on huge pages if the system has them
-//   QCG_TRY(file, open_program_file("p.qcg/weights.bin", 4096));   // a regular file of exactly 4096 bytes
+//   QCG_TRY(file, open_program_file("p.qcg/weights.bin"));     // a regular file, and its size
 #pragma once
 
 #include <cstddef>

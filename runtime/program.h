@@ -11,8 +11,8 @@
 //
 //   QCG_TRY(decode, Program::method(program, "decode"));
 //
-// A program for cuda:* keeps its weights and states on the device; run() uses the caller's tensors there in place, and
-// copies those of the host to the device and back.
+// A program for cuda:* or hip:* keeps its weights and states on the device; run() uses the caller's tensors there in
+// place, and copies those of the host to the device and back.
 // Of a program for several targets one is loaded, the best that this machine can run.
 //
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
@@ -105,7 +105,7 @@ class Program {
     std::vector<WeightRange> ranges;  // of weights.bin: what copies of it have
     const std::byte* weights = nullptr;
     int64_t weights_bytes = 0;
-    std::shared_ptr<CudaImage> device;  // targets cuda:* only
+    std::shared_ptr<CudaImage> device;  // targets cuda:* and hip:* only
   };
 
   Program() = default;
@@ -122,7 +122,7 @@ class Program {
   ProgramManifest manifest_;
   std::shared_ptr<Image> image_ = std::make_shared<Image>();  // not changed once it is loaded
   std::vector<LoadedStep> steps_;
-  std::shared_ptr<const CudaProgram> device_;     // targets cuda:* only; then there are no modules and no steps_
+  std::shared_ptr<const CudaProgram> device_;     // cuda:* and hip:* only; then there are no modules and no steps_
   std::vector<std::shared_ptr<Program>> others_;  // methods, of the first one only
 };
 
@@ -138,10 +138,10 @@ class Context {
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Program> program,
                                                  const ContextOptions& options = {});
 
-  // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Those on a device are never
-  // copied: they are dense, or matrices of dense rows that only row kernels use, and aligned to their elements, else the
-  // run is an Error Unsupported. Inputs may overlap each other. Outputs must not overlap each other or an input. A
-  // context serves one run at a time.
+  // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Those on a device are
+  // never copied: they are dense, or matrices of dense rows that only row kernels use, and aligned to their elements,
+  // else the run is an Error Unsupported. Inputs may overlap each other. Outputs must not overlap each other or an
+  // input. A context serves one run at a time.
   //
   // `stream` of a program on a device: the caller's, null for the default stream. On a stream that is not null the run
   // does not wait if all outputs are on the device and it is not profiled: it is queued behind what the stream has, and
@@ -228,7 +228,7 @@ class Context {
   std::shared_ptr<ThreadPool> pool_;
   ThreadPool alone_{{.threads = 1}};
   Workspace workspace_;
-  std::shared_ptr<CudaRun> device_;  // targets cuda:* only: the arena and the copies of inputs and outputs are there
+  std::shared_ptr<CudaRun> device_;  // cuda:* and hip:* only: the arena and the copies of inputs and outputs are there
   AlignedBuffer arena_;
   std::vector<std::unique_ptr<Binding>> bindings_;  // that of the run at hand first, then by last use
   std::vector<Slot> inputs_, outputs_;

@@ -1,10 +1,10 @@
-// CudaImage: the weights and modules of a program on an NVIDIA device. CudaProgram: the kernels of one of its methods.
-// CudaRun: the device memory of one Context.
+// CudaImage: the weights and modules of a program on a device of NVIDIA or AMD. CudaProgram: the kernels of one of its
+// methods. CudaRun: the device memory of one Context.
 //
 // Why here: Program and Context decide which kernel runs on which buffers; only these classes know device addresses.
 //
-//   QCG_TRY(image, CudaImage::load(driver, weights));
-//   QCG_TRY(device, CudaProgram::load(image, "mlp.qcg", manifest));
+//   QCG_TRY(image, CudaImage::load(driver, weights, ranges));
+//   QCG_TRY(device, CudaProgram::load(image, directory, manifest));
 //   CudaRun run(device, manifest);
 //   QCG_CHECK(run.use(nullptr, {}));                       // the default stream
 //   QCG_CHECK(run.copy_in(0, x, bytes));
@@ -93,8 +93,8 @@ class CudaRun {
   // `manifest` is the program's and must outlive this object.
   CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest);
 
-  // The run at hand uses this stream; null: the default stream. Its work waits for the runs that were queued before, and
-  // for the event, if that is not null.
+  // The run at hand uses this stream; null: the default stream. Its work waits for the runs that were queued before,
+  // and for the event, if that is not null.
   Status use(void* stream, const CudaEvent& after);
   Status reserve_arena(int64_t bytes) { return reserve(arena_, bytes); }
   Status reserve_output(size_t output, int64_t bytes) { return reserve(outputs_[output], bytes); }
@@ -113,8 +113,8 @@ class CudaRun {
     size_t step = 0;
     int64_t position = 0;
   };
-  // Launches what was added, and waits for it. Calls that are those of `last`, to the byte, are replayed as a graph, else
-  // they become `last`; null: neither. The first refusal counts, because what follows it may be wrong.
+  // Launches what was added, and waits for it. Calls that are those of `last`, to the byte, are replayed as a graph,
+  // else they become `last`; null: neither. The first refusal counts, because what follows it may be wrong.
   Result<std::optional<Refusal>> start(CudaCalls* last);
   // The same without waiting; mark_queued() must follow.
   Status queue(CudaCalls* last);

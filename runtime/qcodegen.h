@@ -102,8 +102,9 @@ QCG_API qcg_status qcg_input_info(const qcg_program* program, int32_t index, qcg
 QCG_API qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
 
 /* Computes the shape of output `index` for these inputs. The function reads their dtypes and shapes, and the
- * data of inputs that are values of symbols (qcg_symbol). Before the call, `*ndim` is the capacity of `shape` in elements; after it, the rank of the output. If the capacity is too small,
- * the function sets `*ndim` and returns QCG_ERROR_BAD_INPUT. */
+ * data of inputs that are values of symbols (qcg_symbol). Before the call, `*ndim` is the capacity of `shape` in
+ * elements; after it, the rank of the output. If the capacity is too small, the function sets `*ndim` and returns
+ * QCG_ERROR_BAD_INPUT. */
 QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
                                     int32_t index, int64_t* shape, int32_t* ndim);
 
@@ -113,8 +114,8 @@ QCG_API qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltenso
                                    int64_t* bytes);
 
 /* A symbol is a size that is known only when the program runs; it has a value from `min` to `max`. An input determines
- * it: extent `axis` of input `input` is coefficient * symbol + constant, and terms of other symbols if it has any. Where
- * `axis` is -1, the only element of that input is the value. `name` is valid as long as the program. */
+ * it: extent `axis` of input `input` is coefficient * symbol + constant, and terms of other symbols if it has any.
+ * Where `axis` is -1, the only element of that input is the value. `name` is valid as long as the program. */
 typedef struct qcg_symbol {
   const char* name;
   int64_t min, max;
@@ -155,17 +156,18 @@ QCG_API void qcg_context_free(qcg_context* context);
  * message names the tensor, the value and the range, no other memory is accessed, and the outputs are undefined.
  *
  * `stream` is NULL, or a CUstream (cudaStream_t, hipStream_t) of device 0 for a CUDA (HIP) program. NULL: outputs are
- * complete on return. A stream: the run starts after all work that is on the stream. If all outputs are on the device and
- * the context does not profile, the run is queued: it returns at once, and outputs are complete when the stream has done
- * its work. Page-locked inputs in host memory must not change before that. If an output is in host memory, the run waits.
- * Queued runs of a context or of a state are executed one after the other, on whatever streams. qcg_wait reports what
- * fails in a queued run; the stream may have been destroyed by then. A stream that is being captured is not supported. */
+ * complete on return. A stream: the run starts after all work that is on the stream. If all outputs are on the device
+ * and the context does not profile, the run is queued: it returns at once, and outputs are complete when the stream has
+ * done its work. Page-locked inputs in host memory must not change before that. If an output is in host memory, the run
+ * waits. Queued runs of a context or of a state are executed one after the other, on whatever streams. qcg_wait reports
+ * what fails in a queued run; the stream may have been destroyed by then. A stream that is being captured is not
+ * supported. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 
-/* Waits for the runs that the context has queued on streams. An error of one of them, such as a token id out of range, is
- * returned here, or by the context's next run that is not queued, which then does not start. The message names the step
- * but not the run. The outputs of all runs queued since the last wait are undefined then, and so are their states until
+/* Waits for the runs that the context has queued on streams. An error of one of them, such as a token id out of range,
+ * is returned here, or by the context's next run that is not queued, which then does not start. The message names the
+ * step but not the run. The outputs of all runs queued since the last wait are undefined then, and so are their states until
  * qcg_state_reset. Returns at once if nothing is queued. qcg_context_free waits, too. */
 QCG_API qcg_status qcg_wait(qcg_context* context);
 
@@ -223,7 +225,7 @@ QCG_API qcg_status qcg_run_method(qcg_context* context, const qcg_program* metho
                                   const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
                                   int32_t n_outputs, void* stream);
 
-/* What one step of a run took. The pointers are valid until the context runs again or is freed. Times are microseconds. */
+/* What one step of a run took, in microseconds. The pointers are valid until the context runs again or is freed. */
 typedef struct qcg_step_profile {
   const char* name;        /* of the step, as `qcodegen inspect` lists it */
   const char* kernel;      /* the file in the program directory that ran: "kernels/....so" */

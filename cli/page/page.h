@@ -1,8 +1,8 @@
 // The page of `qcodegen report`: what is known of a program, as JSON, and the HTML that draws it.
 //
 // Why here: report_command.cpp reads flags. Here a program directory, its records and the graph it came from become one
-// document. What is drawn from it, and how, is in web/, which the binary carries. Names from files reach the page as JSON
-// strings alone, and become text nodes there.
+// document. What is drawn from it, and how, is in web/, which the binary carries. Names from files reach the page as
+// JSON strings alone, and become text nodes there.
 //
 //   QCG_TRY(program, read_page_program({.program = "mlp.qcg"}));
 //   const std::string html = page_html(page_data({&program, 1}));

@@ -20,7 +20,7 @@ namespace {
 using BufferKinds = ProgramManifest::BufferKind;
 
 constexpr int64_t kSizes[] = {1, 16, 256};  // of a program that was not tuned
-constexpr int64_t kFewRows = 16;            // a linear of so few rows takes as long as its weights do
+constexpr int64_t kFewRows = 16;            // a linear of so few rows takes as long as reading its weights
 
 // Sizes at which the page shows times and memory: the first symbol has the m that linears were timed at.
 std::vector<std::vector<int64_t>> sizes_of(const ProgramManifest& m, const std::vector<TuneRecord>& log) {
@@ -59,7 +59,7 @@ int record_at(const PageProgram& program, int kernel, int64_t rows) {
   return best;
 }
 
-// A linear of few rows reads its weights; other kernels take a time in proportion to their rows.
+// A linear of few rows takes the same time at any of them; the time of other kernels is in proportion to their rows.
 double time_at(const TuneRecord& r, int64_t rows) {
   if (r.family == "gemm" && std::max(rows, r.m) <= kFewRows) return r.median_s * 1e6;
   return r.median_s * 1e6 * static_cast<double>(rows) / static_cast<double>(r.m);

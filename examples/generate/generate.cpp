@@ -4,8 +4,8 @@
 //   echo -n 'A kernel is ' | ./generate lm.qcg 64            the tokens of lm.pt2 are bytes: text in, text out
 //   echo 65 32 107 | ./generate --ids llama.qcg 64 40 1      token ids in, token ids out; TOP_K 40, seed 1
 //
-// The program takes `input_ids` and `cache_position`, and returns logits, as transformers exports decoders with a static
-// cache. The cache is the state: the prompt fills it, and each further token adds one row.
+// The program takes `input_ids` and `cache_position`, and returns logits in f32, as transformers exports decoders with
+// a static cache. The cache is the state: the prompt fills it, and each further token adds one row.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

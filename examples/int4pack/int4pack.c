@@ -2,7 +2,8 @@
  *
  *   int4pack            prints y[0][0..7], which are 1024, on CUDA device 0
  *
- * The library opens the driver by itself. This example links it for its memory, so it needs one to start.
+ * The library opens the CUDA driver by itself. This example links the driver to allocate memory, so it starts only
+ * where one is installed.
  */
 #include <cuda.h>
 #include <qcg_int4pack.h>

@@ -23,8 +23,8 @@ class BorrowedTensor {
  public:
   enum class Access { read, write };
 
-  // Throws qcodegen.Error where the object is no tensor, one that cannot be written to, or one in memory that neither the
-  // host nor the kernels of `program` use. `where` names it in errors. Needs the GIL, as the destructor does.
+  // Throws qcodegen.Error where the object is no tensor, one that cannot be written to, or one in memory that neither
+  // the host nor the kernels of `program` use. `where` names it in errors. Needs the GIL, as the destructor does.
   BorrowedTensor(nanobind::handle object, const std::string& where, Access access, DeviceType program = kDLCPU);
   ~BorrowedTensor();
   BorrowedTensor(const BorrowedTensor&) = delete;

@@ -2,8 +2,8 @@
 //
 // Why here: Python runs signal handlers and callbacks only on threads of its own that hold the GIL.
 //
-//   CompileTask task(options.cancelled);
-//   options.on_step = task.on_step();
+//   CompileTask task;
+//   options.on_step = task.on_step(), options.cancel = task.cancel();
 //   auto report = task.run([&] { return compile_model(model, options); }, callback);     // throws what Python threw
 #pragma once
 
@@ -29,8 +29,8 @@ class CompileTask {
   }
   const std::atomic<bool>* cancel() const { return &cancelled_; }
 
-  // Calls `work` on a thread and returns its result. `show` gets each step's text and may be None. An exception of `show`
-  // or of a signal handler cancels the work and is thrown once it has ended.
+  // Calls `work` on a thread and returns its result. `show` gets each step's text and may be None. An exception of
+  // `show` or of a signal handler cancels the work and is thrown once it has ended.
   template <class Work>
   auto run(Work work, nanobind::handle show) {
     std::optional<decltype(work())> result;

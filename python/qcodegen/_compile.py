@@ -78,6 +78,9 @@ def load(path, *, threads=0, huge_pages=False, verify=False, target=""):
     verify      also verifies the checksum of the weights, which takes about 1 s per GB
     target      of a program for several: 'cpu:avx2', or 'cpu'; default: the best that this machine can run
 
+    Raises UnsupportedError where this machine cannot run it, BadInputError where it is damaged, IoError where a file
+    cannot be read.
+
     A program directory is code: load only what you would also execute.
     """
     return Program(os.fspath(path), threads=threads, huge_pages=huge_pages, verify=verify, target=target)
@@ -110,6 +113,7 @@ def compile(model, out=None, *, args=None, kwargs=None, dynamic_shapes=None, thr
     disabled_passes, emulate_precision_casts
 
     program.report is what the compile did, found and measured.
+    Raises an Error: its `place` names the operator, weight or file, its `help` the remedy.
     """
     export = {"args": args, "kwargs": kwargs, "dynamic_shapes": dynamic_shapes}
     core = core_options(threads=threads, **options)
