@@ -97,10 +97,10 @@ TEST_CASE("torch.export: zeros and numbers everywhere of complex numbers are pai
   CHECK_MESSAGE(zeros.find("[1, 2, 2]) : f32[1, 2, 2]") != std::string::npos, zeros);
   const std::string number =
       text_of("full.default", Json::array({argument("fill_value", {{"as_complex", {{"real", 1.0}, {"imag", 2.5}}}})}));
-  for (const char* part : {"aten.scalar_tensor.default(s = 1.0, ", "aten.scalar_tensor.default(2.5, "})
+  for (const char* part : {"aten.scalar_tensor.default(s = 1.0, ", "aten.scalar_tensor.default(s = 2.5, "})
     CHECK_MESSAGE(number.find(part) != std::string::npos, number);
   const std::string real = text_of("full.default", Json::array({argument("fill_value", {{"as_float", 3.5}})}));
-  for (const char* part : {"aten.scalar_tensor.default(s = 3.5, ", "aten.scalar_tensor.default(0.0, "})
+  for (const char* part : {"aten.scalar_tensor.default(s = 3.5, ", "aten.scalar_tensor.default(s = 0.0, "})
     CHECK_MESSAGE(real.find(part) != std::string::npos, real);
 }
 
