@@ -110,11 +110,11 @@ Status Planner::lower_bags(const Node& node) {
   if (factors != kNoValue) add(dense(factors), *problem.weights);
   add(out, problem.table);
   const Dim n = graph_.value(ids).shape[0], size = graph_.value(weight).shape[0];
-  int64_t padding = node.op->arg_index("padding_idx") < 0 ? -1 : constant_int(node, "padding_idx", -1);
+  const int64_t given = node.op->arg_index("padding_idx") < 0 ? -1 : constant_int(node, "padding_idx", -1);
   const bool wraps = is_op(node, "aten.embedding_bag.padding_idx") && !node.arg("padding_idx").is_none();
-  if (wraps && padding < 0 && size.is_constant()) padding += size.constant();
-  step.params = {out.shape[0],     out.shape[1],   n,           graph_.value(offsets).shape[0], n + Dim(1), size,
-                 table.strides[0], out.strides[0], Dim(padding)};
+  const Dim padding = wraps && given < 0 ? size + Dim(given) : Dim(given);
+  step.params = {out.shape[0],     out.shape[1],   n,      graph_.value(offsets).shape[0], n + Dim(1), size,
+                 table.strides[0], out.strides[0], padding};
   step.problem = intern({kBagsFamily, std::move(problem)});
   plan_.steps.push_back(std::move(step));
   finish_output(y, out);

@@ -11,9 +11,28 @@ namespace qcg {
 
 namespace {
 
-bool repeats_elements(const View& view) {
+// Whether two elements of the view may be one in memory: those of an axis that is repeated, windows that overlap.
+// Axes are placed from the innermost on: each must step over all that those before it span.
+bool may_share_elements(const View& view, std::span<const Symbol> symbols) {
+  std::vector<size_t> left;
   for (size_t axis = 0; axis < view.shape.size(); ++axis)
-    if (view.strides[axis].is_constant(0) && !view.shape[axis].is_constant(1)) return true;
+    if (!view.shape[axis].is_constant(1)) left.push_back(axis);
+  Dim span = 1;
+  while (!left.empty()) {
+    auto best = left.end();
+    int64_t least = INT64_MAX;
+    for (auto axis = left.begin(); axis != left.end(); ++axis) {
+      const Dim& stride = view.strides[*axis];
+      const Dim step = range_of(stride, symbols).max < 0 ? Dim(0) - stride : stride;
+      const int64_t beyond = range_of(step - span, symbols).min;
+      if (beyond >= 0 && beyond < least) best = axis, least = beyond;
+    }
+    if (best == left.end()) return true;
+    const Dim& stride = view.strides[*best];
+    const Dim step = range_of(stride, symbols).max < 0 ? Dim(0) - stride : stride;
+    span = span + (view.shape[*best] - Dim(1)) * step;
+    left.erase(best);
+  }
   return false;
 }
 
@@ -94,7 +113,7 @@ View Planner::memory_to_write(const Node& node) {
   const ValueId self = node.tensor("self"), out = node.outputs[0];
   std::string why = copied_writes_[static_cast<size_t>(&node - graph_.nodes.data())];
   const View whole = view(self);
-  if (why.empty() && repeats_elements(whole)) why = "its elements share memory";
+  if (why.empty() && may_share_elements(whole, graph_.symbols)) why = "its elements share memory";
   if (why.empty()) return whole;
   const View copy = output_view(out, [](const View&) { return true; });
   add_copy(whole, copy, graph_.value(out).dtype, fmt::format("of {} ({})", graph_.value(self).name, why));

@@ -116,6 +116,29 @@ TEST_CASE("axes walked backwards are read by loops as they are, by everything el
   CHECK(run.status == 0);
 }
 
+TEST_CASE("a part written into windows that overlap goes into a copy, one along an axis walked backwards in place") {
+  const Run run = run_on(
+      "symbol m in [4, 64]\ngraph(%x: f32[m, 40], %s: f32[m, 1, 3], %v: f32[2, 40], %i: i64[2], %c: f32[m, 1]) {\n"
+      "  %p = aten.relu.default(self = %x) : f32[m, 40]\n"
+      "  %u = aten.unfold.default(self = %p, dimension = 1, size = 3, step = 1) : f32[m, 38, 3]\n"
+      "  %a = aten.slice_scatter.default(self = %u, src = %s, dim = 1, start = 1, end = 2) : f32[m, 38, 3]\n"
+      "  %q = aten.exp.default(self = %x) : f32[m, 40]\n"
+      "  %far = aten.unfold.default(self = %q, dimension = 1, size = 4, step = 4) : f32[m, 10, 4]\n"
+      "  %t1 = aten.slice.Tensor(self = %s, dim = 2, start = 0, end = 1) : f32[m, 1, 1]\n"
+      "  %t = aten.expand.default(self = %t1, size = [m, 1, 4]) : f32[m, 1, 4]\n"
+      "  %b = aten.slice_scatter.default(self = %far, src = %t, dim = 1, start = 2, end = 3) : f32[m, 10, 4]\n"
+      "  %k = aten.tanh.default(self = %x) : f32[m, 40]\n"
+      "  %f = aten.flip.default(self = %k, dims = [1]) : f32[m, 40]\n"
+      "  %d = aten.slice_scatter.default(self = %f, src = %c, dim = 1, start = 1, end = 2) : f32[m, 40]\n"
+      "  %n = aten.neg.default(self = %x) : f32[m, 40]\n"
+      "  %g = aten.flip.default(self = %n, dims = [1]) : f32[m, 40]\n"
+      "  %e = aten.index_add.default(self = %g, dim = 0, index = %i, source = %v) : f32[m, 40]\n"
+      "  return %a, %b, %d, %e\n}\n",
+      {"check", "--m", "4,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
   const std::string first =
