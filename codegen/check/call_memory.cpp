@@ -216,11 +216,12 @@ std::string CallMemory::find_misplaced() {
     });
     if (unwritten >= 0) return fmt::format("output {} is not written at byte {}", o - first_output_, unwritten);
   }
-  for (size_t o = first_output_; o < blocks_.size(); ++o)
-    for (int64_t at = blocks_[o].at - kFrame; at < blocks_[o].at + blocks_[o].span + kFrame; ++at)
+  for (size_t o = first_output_; o < blocks_.size(); ++o) {
+    const int64_t first = blocks_[o].at - blocks_[o].before;
+    for (int64_t at = first - kFrame; at < first + blocks_[o].span + kFrame; ++at)
       if (memory_.data()[at] != kPaint)
-        return fmt::format("wrote outside output {} at byte {} of {}", o - first_output_, at - blocks_[o].at,
-                           blocks_[o].span);
+        return fmt::format("wrote outside output {} at byte {} of {}", o - first_output_, at - first, blocks_[o].span);
+  }
   return {};
 }
 

@@ -12,6 +12,7 @@ namespace qcg {
 
 double half_ulp(DType dtype, double v) {
   if (!is_floating(dtype)) return 0.5;
+  if (!std::isfinite(v)) return 0;
   const FloatFormat format = *float_format(dtype);
   const int digits = format.mantissa_bits + 1;
   const int smallest = std::max(format.min_exponent() - digits, -150);  // for f64 too: its kernel may compute in f32
