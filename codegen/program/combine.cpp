@@ -122,6 +122,9 @@ class Combiner {
     for (const auto& [file, about] : part.manifest["files"].items()) {
       if (file == "weights.bin") continue;
       QCG_TRY(bytes, read_program_file(part.directory + "/" + file));
+      if (sha256_hex(bytes) != about["sha256"])
+        return Error::bad_input(part.directory + "/" + file, "does not have the checksum in the manifest",
+                                "the program is damaged or was changed: copy or compile it again");
       std::string name = file;
       if (file == old_name + ".h") {
         name = header + ".h";
@@ -199,7 +202,7 @@ class Combiner {
       buffer["offset"] = place;
     }
     for (json& step : method["steps"])
-      for (json& kernel : step["kernels"])
+      for (json& kernel : (step.contains("groups") ? step["groups"] : step)["kernels"])
         if (const auto renamed = modules.find(kernel["module"]); renamed != modules.end())
           kernel["module"] = renamed->second;
     return {};

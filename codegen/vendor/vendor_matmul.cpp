@@ -54,7 +54,7 @@ void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, D
     if (t.weight.dtype == DType::i8)
       for (size_t i = g * group; i < end; ++i) row[i] = (value_of(weight, bytes[n * k + i]) - zero) * scale + offset;
     else
-      for (size_t i = g * group; i < end; ++i) row[i] = (number_at(t.weight, n * k + i) - zero) * scale;
+      for (size_t i = g * group; i < end; ++i) row[i] = (number_at(t.weight, n * k + i) - zero) * scale + offset;
   }
   store(dtype, row, out);
 }
