@@ -179,12 +179,12 @@ void keep_profile(qcg_context& context, const Context& runner, const Program& pr
 Status run(qcg_context* context, const qcg_program* method, qcg_state* state, const qcg_dltensor* inputs,
            int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
   if (context == nullptr) return bad_argument("context", "is NULL");
+  context->profiled = nullptr;
   const std::shared_ptr<const Program>& program = method != nullptr ? method->program : context->program;
   QCG_TRY(runner, context_of(*context, program));
   const ProgramManifest& manifest = program->manifest();
   QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", *program, context->inputs));
   QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", *program, context->outputs));
-  context->profiled = nullptr;
   QCG_CHECK(state != nullptr ? runner->run(*state->state, context->inputs, context->outputs, stream)
                              : runner->run(context->inputs, context->outputs, stream));
   if (runner->profiles()) keep_profile(*context, *runner, *program);
@@ -214,8 +214,8 @@ const char* qcg_last_error(void) { return last_error; }
 
 qcg_status qcg_program_load(const char* path, const qcg_load_options* options, qcg_program** out) {
   return guard([&]() -> Status {
+    if (out != nullptr) *out = nullptr;
     if (path == nullptr || out == nullptr) return bad_argument(path == nullptr ? "path" : "out", "is NULL");
-    *out = nullptr;
     LoadOptions load;
     if (options != nullptr) {
       load.weights = options->huge_pages != 0 ? WeightsMode::huge_pages : WeightsMode::map;
@@ -309,8 +309,8 @@ qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltensor* input
 
 qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options, qcg_context** out) {
   return guard([&]() -> Status {
+    if (out != nullptr) *out = nullptr;
     if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
-    *out = nullptr;
     ContextOptions create;
     if (options != nullptr) {
       if (options->threads < 0) return bad_argument("options->threads", "is negative");
@@ -355,8 +355,8 @@ qcg_status qcg_state_info(const qcg_program* program, int32_t index, qcg_tensor_
 
 qcg_status qcg_state_create(const qcg_program* program, qcg_state** out) {
   return guard([&]() -> Status {
+    if (out != nullptr) *out = nullptr;
     if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
-    *out = nullptr;
     QCG_TRY(state, State::create(program->program));
     *out = new qcg_state{program->program, std::move(state)};
     return {};
@@ -372,8 +372,8 @@ qcg_status qcg_state_reset(qcg_state* state) {
 
 qcg_status qcg_state_clone(const qcg_state* state, qcg_state** out) {
   return guard([&]() -> Status {
+    if (out != nullptr) *out = nullptr;
     if (state == nullptr || out == nullptr) return bad_argument(state == nullptr ? "state" : "out", "is NULL");
-    *out = nullptr;
     QCG_TRY(copy, state->state->clone());
     *out = new qcg_state{state->program, std::move(copy)};
     return {};
@@ -434,9 +434,9 @@ const char* qcg_method_name(const qcg_program* program, int32_t index) {
 
 qcg_status qcg_method(const qcg_program* program, const char* name, const qcg_program** out) {
   return guard([&]() -> Status {
+    if (out != nullptr) *out = nullptr;
     if (program == nullptr || name == nullptr || out == nullptr)
       return bad_argument(program == nullptr ? "program" : name == nullptr ? "name" : "out", "is NULL");
-    *out = nullptr;
     QCG_TRY(method, Program::method(program->program, name));
     *out = program;
     for (const auto& other : program->others)

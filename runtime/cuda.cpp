@@ -195,11 +195,12 @@ Result<std::shared_ptr<CudaDriver>> CudaDriver::load(DeviceApi which) {
 
 Status CudaDriver::find_capability() {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  constexpr int kMostShared = 97;          // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
   int major = 0, minor = 0;
   QCG_CHECK(check(api_->device_get_attribute(&major, kMajor, device_), "cuDeviceGetAttribute"));
   QCG_CHECK(check(api_->device_get_attribute(&minor, kMinor, device_), "cuDeviceGetAttribute"));
   capability_ = major * 10 + minor;
-  return {};
+  return check(api_->device_get_attribute(&most_shared_bytes_, kMostShared, device_), "cuDeviceGetAttribute");
 }
 
 // The struct that HIP fills differs between its versions, but every one has the name, such as "gfx90a:sramecc+:xnack-".

@@ -84,6 +84,8 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
 
   const std::string& device_name() const { return device_name_; }
   int compute_capability() const { return capability_; }  // 80, 90
+  // Of one block, in bytes. Devices of one architecture differ: 163 KiB on an A100, 99 KiB on its siblings 8.6 and 8.9.
+  int most_shared_bytes() const { return most_shared_bytes_; }
   // Why the device cannot run cubins for `isa`, such as "sm_80" (8.0 and later minor versions) or "sm_90a" (9.0 alone);
   // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features. A
   // device of HIP runs code objects of its own architecture, such as "gfx90a".
@@ -138,6 +140,7 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   void* context_ = nullptr;
   int device_ = 0;
   int capability_ = 0;
+  int most_shared_bytes_ = 64 << 10;  // of HIP: the LDS of gfx90a
   DeviceApi which_ = DeviceApi::cuda;
   std::string architecture_;  // of a device of HIP: "gfx90a"
   std::string device_name_;

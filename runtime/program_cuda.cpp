@@ -50,6 +50,12 @@ Result<std::shared_ptr<CudaImage>> CudaImage::load(std::shared_ptr<CudaDriver> d
 
 Result<CudaKernel> CudaImage::kernel(const ProgramDirectory& directory, const ProgramManifest& manifest,
                                      const ProgramManifest::KernelChoice& choice) {
+  if (choice.launch.shared_bytes > driver_->most_shared_bytes())
+    return Error::unsupported(choice.symbol,
+                              "needs " + std::to_string(choice.launch.shared_bytes) +
+                                  " bytes of shared memory, of which a block of this device has " +
+                                  std::to_string(driver_->most_shared_bytes()),
+                              "compile the program on a machine with this device: tuning leaves such kernels out");
   const auto [at, is_new] = kernels_.try_emplace({choice.module, choice.symbol});
   if (is_new) {
     const ProgramManifest::File& file = manifest.files.at(choice.module);
@@ -77,7 +83,9 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
 }
 
 std::byte* CudaImage::weights_at(int64_t offset) const {
-  const auto [begin, place] = *std::prev(places_.upper_bound(offset));
+  const auto after = places_.upper_bound(offset);
+  if (after == places_.begin()) return nullptr;  // a program without weights
+  const auto [begin, place] = *std::prev(after);
   return static_cast<std::byte*>(weights_.data()) + place + (offset - begin);
 }
 

@@ -130,7 +130,8 @@ Status State::read(std::string_view name, void* to, int64_t bytes) const {
   QCG_TRY(hold, Hold::take(*this, false, "it cannot be read"));
   QCG_CHECK(wait());
   QCG_CHECK(check_defined());
-  QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
+  bytes = std::max<int64_t>(bytes, 0);
+  QCG_TRY(index, find(name, bytes));
   if (on_device()) return program_->image_->device->driver().copy_out_at(to, data(index), static_cast<size_t>(bytes));
   if (bytes > 0) std::memcpy(to, data(index), static_cast<size_t>(bytes));
   return {};
@@ -140,7 +141,8 @@ Status State::write(std::string_view name, const void* from, int64_t bytes) {
   QCG_TRY(hold, Hold::take(*this, true, "it cannot be written"));
   QCG_CHECK(wait());
   QCG_CHECK(check_defined());
-  QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
+  bytes = std::max<int64_t>(bytes, 0);
+  QCG_TRY(index, find(name, bytes));
   if (on_device()) {
     QCG_CHECK(program_->image_->device->driver().copy_in_at(data(index), from, static_cast<size_t>(bytes)));
     return finish_copies();

@@ -56,6 +56,7 @@ class ExecutedDevice : public FakeDriver {
   std::string fault;                // of the last launch
   std::map<std::string, int> seen;  // calls by entry point
   int launches = 0;
+  int shared_bytes_of_a_block = 227 << 10;
   std::vector<size_t> allocated;         // bytes of each block
   size_t copied_in = 0, copied_out = 0;  // bytes between host and device
   std::set<void*> queues;                // the streams that work waits in
@@ -107,6 +108,7 @@ class ExecutedDevice : public FakeDriver {
   }
   bool is_queue(void* stream) override { return queues.contains(stream); }
   int capability() override { return isa_ == Isa::sm_90a ? 90 : 80; }
+  int most_shared_bytes() override { return shared_bytes_of_a_block; }
   void* load(const void* image) override {
     for (Module& m : modules_)
       if (std::memcmp(image, m.cubin.data(), m.cubin.size()) == 0) return &m;

@@ -92,6 +92,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     case 38: return *value = 1 << 20, 0;  // bytes of L2
     case 75: return *value = g_driver->capability() / 10, 0;
     case 76: return *value = g_driver->capability() % 10, 0;
+    case 97: return *value = g_driver->most_shared_bytes(), 0;
     default: return kInvalid;
   }
 }

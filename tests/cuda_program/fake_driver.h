@@ -14,8 +14,9 @@ namespace qcg::test {
 
 class FakeDriver {
  public:
-  virtual int begin(const char* entry_point) = 0;    // other than 0: the entry point fails so
-  virtual int capability() { return 0; }             // of CUDA: 80, 90
+  virtual int begin(const char* entry_point) = 0;  // other than 0: the entry point fails so
+  virtual int capability() { return 0; }           // of CUDA: 80, 90
+  virtual int most_shared_bytes() { return 227 << 10; }
   virtual const char* architecture() { return ""; }  // of HIP: "gfx90a:xnack-"
   virtual void* load(const void* image) = 0;         // null: no such module
   virtual void* function(void* module, const char* name) = 0;

@@ -89,6 +89,27 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
   }
 }
 
+TEST_CASE("a device whose blocks have less shared memory than a kernel needs refuses the program when it is loaded") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  ExecutedProgram program(*tool, source_dir() + "/examples/llama_mlp_int8");
+  int most = 0;
+  {
+    const auto loaded = Program::load(program.path);
+    REQUIRE_MESSAGE(loaded.ok(), loaded.error().to_string());
+    for (const auto& step : (*loaded)->manifest().steps)
+      for (const auto& kernel : step.kernels) most = std::max(most, kernel.launch.shared_bytes);
+  }
+  REQUIRE(most > 0);
+  program.device.shared_bytes_of_a_block = most;
+  CHECK(Program::load(program.path).ok());
+  program.device.shared_bytes_of_a_block = most - 1;
+  const auto refused = Program::load(program.path);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::Unsupported);
+  CHECK(refused.error().message.find("bytes of shared memory") != std::string::npos);
+}
+
 TEST_CASE("a run waits once; the same calls again are replayed as a graph, others are launched") {
   const auto tool = cuda_compiler();
   if (!tool) return;

@@ -150,7 +150,15 @@ TEST_CASE("C: mistakes are codes with a message") {
   CHECK(qcg_program_load(sample.dir().c_str(), nullptr, nullptr) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_program_load("/nowhere", nullptr, &program) == QCG_ERROR_IO);
   CHECK(says("/nowhere"));
+  // A handle that is not made is NULL, whichever argument is wrong.
+  program = reinterpret_cast<qcg_program*>(&info), context = reinterpret_cast<qcg_context*>(&info);
+  auto* state = reinterpret_cast<qcg_state*>(&info);
+  const qcg_program* method = program;
+  CHECK(qcg_program_load(nullptr, nullptr, &program) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_context_create(nullptr, nullptr, &context) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_state_create(nullptr, &state) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_method(loaded.program, nullptr, &method) == QCG_ERROR_BAD_INPUT);
+  CHECK((program == nullptr && context == nullptr && state == nullptr && method == nullptr));
   const qcg_context_options negative = {-1, 0, 0, 0, {}};
   CHECK(qcg_context_create(loaded.program, &negative, &context) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_input_info(loaded.program, 1, &info) == QCG_ERROR_BAD_INPUT);
