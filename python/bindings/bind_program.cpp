@@ -91,7 +91,8 @@ struct States {
   }
   void assign(const std::string& name, nb::object value) const {
     const TensorView tensor = session->state_tensor(name);
-    const BorrowedTensor source(value, name, BorrowedTensor::Access::read);
+    BorrowedTensor source(value, name, BorrowedTensor::Access::read);
+    source.accept_bits(tensor.dtype);
     const TensorView& given = source.view();
     if (given.dtype != tensor.dtype || !std::ranges::equal(given.shape, tensor.shape))
       raise(Error::bad_input(name,

@@ -63,8 +63,9 @@ std::optional<DType> dtype_of_ml_dtypes(nb::handle object) {
 
 }  // namespace
 
+// Delegates, so that what was borrowed is given back where this throws.
 BorrowedTensor::BorrowedTensor(nb::handle object, const std::string& where, Access access, DeviceType program)
-    : program_(program) {
+    : BorrowedTensor(program) {
   if (borrow_by_exchange(object.ptr(), where) || borrow_buffer(object.ptr(), where, access) ||
       borrow_ml_dtypes(object, where, access) || borrow_dlpack(object, where, access))
     return;
@@ -125,7 +126,7 @@ bool BorrowedTensor::borrow_by_exchange(PyObject* object, const std::string& whe
 
 bool BorrowedTensor::borrow_buffer(PyObject* object, const std::string& where, Access access) {
   if (!PyObject_CheckBuffer(object)) return false;
-  if (PyObject_GetBuffer(object, &buffer_, access == Access::write ? PyBUF_FULL : PyBUF_FULL_RO) != 0) {
+  if (PyObject_GetBuffer(object, &buffer_, access == Access::write ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0) {
     // Arrays of ml_dtypes have no format; anything else that refuses may still have __dlpack__.
     PyErr_Clear();
     buffer_.obj = nullptr;

@@ -37,6 +37,8 @@ class BorrowedTensor {
   void accept_bits(DType wanted);
 
  private:
+  explicit BorrowedTensor(DeviceType program) : program_(program) {}
+
   bool borrow_by_exchange(PyObject* object, const std::string& where);
   bool borrow_buffer(PyObject* object, const std::string& where, Access access);
   bool borrow_ml_dtypes(nanobind::handle object, const std::string& where, Access access);

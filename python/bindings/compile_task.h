@@ -30,17 +30,24 @@ class CompileTask {
   const std::atomic<bool>* cancel() const { return &cancelled_; }
 
   // Calls `work` on a thread and returns its result. `show` gets each step's text and may be None. An exception of
-  // `show` or of a signal handler cancels the work and is thrown once it has ended.
+  // `show` or of a signal handler cancels the work and is thrown once it has ended. What `work` throws, such as
+  // std::bad_alloc, is thrown too.
   template <class Work>
   auto run(Work work, nanobind::handle show) {
     std::optional<decltype(work())> result;
+    std::exception_ptr thrown;
     std::thread thread([&] {
-      result.emplace(work());
+      try {
+        result.emplace(work());
+      } catch (...) {
+        thrown = std::current_exception();
+      }
       finish();
     });
     wait(show);
     thread.join();
     if (raised_) std::rethrow_exception(raised_);
+    if (thrown) std::rethrow_exception(thrown);
     return std::move(*result);
   }
 

@@ -148,6 +148,14 @@ class Call(unittest.TestCase):
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         self.assertEqual(said.strip(), f"uint16 {(x + x).view(np.uint16).tolist()}")
 
+    def test_refused_arrays_are_given_back(self):
+        x = np.zeros(8, np.complex64)
+        before = sys.getrefcount(x)
+        for _ in range(3):
+            with self.assertRaises(qcodegen.Error):
+                program("half")(x)
+        self.assertEqual(sys.getrefcount(x), before)
+
     def test_the_gil_is_released(self):
         run, x = program("long"), numbers(1024, 1024)
         run(x)
