@@ -113,6 +113,17 @@ Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Progr
   return {};
 }
 
+// Whether the program was made of this plan, as far as what is read of both goes.
+bool is_program_of(const Plan& plan, const ProgramManifest& manifest) {
+  return std::ranges::equal(plan.steps, manifest.steps, {}, &PlanStep::name, &ProgramManifest::Step::name) &&
+         std::ranges::all_of(plan.constants, [&](const PlanConstant& constant) {
+           const auto buffer = static_cast<size_t>(constant.buffer);
+           return buffer < manifest.buffers.size() &&
+                  manifest.buffers[buffer].kind == ProgramManifest::BufferKind::weights &&
+                  manifest.buffers[buffer].bytes == constant.bytes;
+         });
+}
+
 Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
   ProgressLine progress(session);
   QCG_TRY(read, read_manifest_of(flags.program(), flags.target));
@@ -122,7 +133,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   QCG_TRY(explanation, explain_graph(options));
   const Plan& plan = explanation.plan;
   const ProgramManifest& manifest = loaded.program->manifest();
-  if (plan.steps.size() != manifest.steps.size())
+  if (!is_program_of(plan, manifest))
     return Error::bad_input(flags.program(), "the program was compiled by another version of qcodegen",
                             "compile it again");
   std::vector<int> thread_counts = flags.threads.empty() ? std::vector<int>{this_machine().cores} : flags.threads;
@@ -154,8 +165,12 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
         if (m < problem.m_min || m > problem.m_max) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program(), *loaded.program, manifest.steps[s], m));
-        const Candidate candidate =
-            kernel.vendor ? Candidate() : gemm_device(plan.target.device).candidates(problem, plan.target, m, m)[0];
+        Candidate candidate;
+        if (!kernel.vendor) {
+          const auto candidates = gemm_device(plan.target.device).candidates(problem, plan.target, m, m);
+          if (candidates.empty()) return Error::internal(plan.steps[s].name, fmt::format("has no kernel for m={}", m));
+          candidate = candidates[0];
+        }
         QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
         if (result.winner < 0)
           return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);

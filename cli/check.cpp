@@ -65,12 +65,13 @@ struct CheckReport {
   bool ok() const {
     return std::all_of(outputs.begin(), outputs.end(), [](const OutputCheck& o) { return o.ok; });
   }
-  // Keeps for each output the trial with the largest error relative to its bound.
+  // Keeps for each output the trial with the largest error relative to its bound, one that failed before all others.
   void add(const std::vector<OutputCheck>& trial) {
     if (outputs.empty()) outputs = trial;
-    for (size_t i = 0; i < trial.size(); ++i)
-      if (trial[i].max_err * outputs[i].bound > outputs[i].max_err * trial[i].bound || !trial[i].ok)
-        outputs[i] = trial[i];
+    for (size_t i = 0; i < trial.size(); ++i) {
+      const bool is_further = trial[i].max_err * outputs[i].bound > outputs[i].max_err * trial[i].bound;
+      if (trial[i].ok == outputs[i].ok ? is_further : !trial[i].ok) outputs[i] = trial[i];
+    }
   }
 };
 
@@ -177,7 +178,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
       QCG_CHECK(widen_bounds(graph, given, oracle, got, want, trial));
     report.add(trial);
-    const bool same = graph.conditions.empty() || std::ranges::count(symbols, ms[t]) == std::ssize(symbols);
+    const bool same = !flags.inputs.empty() || std::ranges::count(symbols, ms[t]) == std::ssize(symbols);
     report.trials.push_back(same ? name_of(ms[t]) : fmt::format("sizes {}", fmt::join(symbols, ", ")));
   }
   return report;

@@ -146,12 +146,13 @@ Result<std::vector<TuneRecord>> read_selected(const std::string& path, const Log
 }
 
 int compare(const Session& session, const LogFlags& flags, const std::vector<TuneRecord>& records) {
-  for (const TuneRecord& r : records)
-    if (r.compiled_for != records[0].compiled_for)
-      return fail(session, {ErrorCode::Usage, "--compare", "the log has records of several targets",
-                            "choose one with --target"});
   auto others = read_selected(flags.other, flags);
   if (!others.ok()) return fail(session, others.error());
+  for (const std::vector<TuneRecord>* log : {&records, &*others})
+    for (const TuneRecord& r : *log)
+      if (r.compiled_for != log->front().compiled_for)
+        return fail(session, {ErrorCode::Usage, "--compare", "the log has records of several targets",
+                              "choose one with --target"});
   const LogComparison comparison = compare_logs(records, *others);
   if (comparison.pairs.empty())
     return fail(session, Error::bad_input(flags.other, "no kernel was tuned in both logs",
