@@ -4,20 +4,35 @@
 //   echo -n 'A kernel is ' | ./generate lm.qcg 64            the tokens of lm.pt2 are bytes: text in, text out
 //   echo 65 32 107 | ./generate --ids llama.qcg 64 40 1      token ids in, token ids out; TOP_K 40, seed 1
 //
-// The program takes `input_ids` and `cache_position`, and returns logits in f32, as transformers exports decoders with
+// The program takes `input_ids` and `cache_position`, and returns logits in f32 or bf16, as transformers exports decoders with
 // a static cache. The cache is the state: the prompt fills it, and each further token adds one row.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <iterator>
 #include <numeric>
 #include <qcodegen.hpp>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
+
+// Of logits [1, count, vocabulary]. A bf16 is the upper half of an f32.
+std::vector<float> last_row(const qcodegen::Tensor& logits) {
+  const size_t width = logits.dtype().bits / 8;
+  if (logits.dtype() != qcodegen::dtypes::f32 && logits.dtype() != qcodegen::dtypes::bf16)
+    throw std::runtime_error("generate: the logits are neither f32 nor bf16");
+  std::vector<float> row(static_cast<size_t>(logits.shape().back()));
+  const std::byte* from = logits.data() + logits.bytes() - row.size() * width;
+  for (float& to : row)
+    std::memcpy(reinterpret_cast<std::byte*>(&to) + sizeof to - width, std::exchange(from, from + width), width);
+  return row;
+}
 
 class Decoder {
  public:
@@ -39,8 +54,7 @@ class Decoder {
       std::iota(inputs[static_cast<size_t>(places_)].data<int64_t>(),
                 inputs[static_cast<size_t>(places_)].data<int64_t>() + count, place_);
       const qcodegen::Tensor output = context_.run(state_, inputs)[0];  // [1, count, vocabulary]
-      const float* end = output.data<float>() + output.bytes() / sizeof(float);
-      logits.assign(end - output.shape().back(), end);
+      logits = last_row(output);
       done += static_cast<size_t>(count), place_ += count;
     }
     return logits;
@@ -74,7 +88,8 @@ int main(int argc, char** argv) try {
   if (words.size() < 2) return std::cerr << "usage: generate [--ids] PROGRAM COUNT [TOP_K [SEED]] <PROMPT\n", 2;
   std::vector<int64_t> tokens;
   if (ids) tokens.assign(std::istream_iterator<int64_t>(std::cin), {});
-  else tokens.assign(std::istreambuf_iterator<char>(std::cin), {});
+  else
+    for (std::istreambuf_iterator<char> c(std::cin), end; c != end; ++c) tokens.push_back(static_cast<uint8_t>(*c));
   if (tokens.empty()) return std::cerr << "generate: the prompt on stdin is empty\n", 2;
 
   Decoder decoder(words[0]);
