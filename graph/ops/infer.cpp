@@ -160,7 +160,8 @@ DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
 
 int64_t floor_of(int64_t a, int64_t n) { return a / n - (a % n < 0); }
 
-// By n*floordiv(a, n) = a - r with r in [0, n - 1], however large a is: n*d has no such call. nullopt: d has none.
+// Uses n*floordiv(a, n) = a - r with r in [0, n - 1]: n*d does not have this call, so what a shares with the rest of d
+// cancels. nullopt: d has no such call.
 std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol> symbols) {
   if (!d.has_calls()) return std::nullopt;
   for (const auto& [monomial, coefficient] : d.terms()) {
@@ -197,9 +198,9 @@ DimRange narrowed_to_multiples(DimRange range, const Dim& d) {
   return range;
 }
 
-constexpr int kMostCases = 3;  // smaller of two sizes in a sum, each of which doubles the ranges to find
+constexpr int kMostCases = 3;  // calls of min in a sum; each doubles the number of ranges to find
 
-// By r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
+// Uses r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
 // such call, or too many.
 std::optional<DimRange> range_by_cases(const Dim& d, std::span<const Symbol> symbols) {
   if (!d.has_calls()) return std::nullopt;
@@ -293,7 +294,8 @@ Dim settled(const Dim& d, std::span<const Symbol> symbols) {
   return out.valid() ? out : d;
 }
 
-// For each of the few values that the one symbol of a size has: quotients of it depend on each other.
+// Tries every value of a size's only symbol, if these are few: quotients of one symbol depend on each other, which
+// their ranges do not show.
 static bool is_at_least_0_for_each(const Dim& d, std::span<const Symbol> symbols) {
   constexpr int64_t kMostValues = 64;
   const std::vector<std::string> names = d.symbols();
@@ -309,7 +311,8 @@ static bool is_at_least_0_for_each(const Dim& d, std::span<const Symbol> symbols
 
 bool is_at_least_0(const Dim& d, const Graph& graph) {
   if (range_of(d, graph.symbols).min >= 0 || is_at_least_0_for_each(d, graph.symbols)) return true;
-  // Halves, too: 2 d is no less than a difference that is at least 0, or one less than it.
+  // A condition says that a difference is at least 0. So d is at least 0 if d >= difference, and also if
+  // 2 d >= difference - 1, because d is an integer.
   return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
     return condition.says == SizeCondition::Says::at_least_0 &&
            (range_of(d - condition.difference, graph.symbols).min >= 0 ||

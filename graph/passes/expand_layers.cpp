@@ -227,7 +227,7 @@ class LayerExpander : OpEmitter {
 Status expand_layers(Graph& graph, PassContext& context) {
   if (std::ranges::none_of(graph.nodes, is_layer)) return {};
   QCG_CHECK(LayerExpander(graph, context).run());
-  // Permutes of what was last before, and views of weights.
+  // Drops permutes that undo each other between two layers, and makes views of weights weights.
   PassReport again;
   PassContext quiet{context.options, again};
   return fold_noops(graph, quiet);

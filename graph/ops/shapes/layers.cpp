@@ -72,7 +72,7 @@ Status count_places(const OpArgs& a, WindowAxis& axis, bool ceil) {
         fmt::format("a window of {} may be larger than the axis of {} with its padding", axis.reach(), axis.size.str()),
         room.is_constant() ? "use a smaller kernel" : "export with a larger minimum of this size");
   if (ceil && !room.is_constant() && !room.divide_exactly(Dim(axis.stride))) {
-    // No more than a stride beyond the elements, the last window begins before their end.
+    // Only windows at least as long as the stride and the padding are sure to begin before the end of the elements.
     if (axis.stride + axis.before > axis.reach())
       return a.unsupported("ceil_mode",
                            fmt::format("whether the last of windows of {} in steps of {} begins in the axis depends on "

@@ -142,7 +142,7 @@ Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   return {list ? e.op("aten.permute.default", {{"self", y}, {"dims", order}}) : y};
 }
 
-// How many of the sequence are not greater than an element, or, to the left, not as great: all of them for NaN.
+// How many elements of the sequence are <= x (right) or < x (left); all of them if x is NaN.
 ValueId places_in(OpEmitter& e, const Graph& graph, ValueId sequence, ValueId x, bool right) {
   Shape columns = graph.value(sequence).shape, rows = graph.value(x).shape;
   if (columns.size() > 1) columns.insert(columns.end() - 1, Dim(1));

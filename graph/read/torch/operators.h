@@ -3,7 +3,7 @@
 // Why here: a user wants to know everything that is missing at once, not one operator per attempt.
 //
 //   error[Unsupported]: 2 operators of this graph have no lowering
-//     torch.ops.aten.conv2d.default   20 nodes   first: $.graph_module.graph.nodes[3] (conv2d), model.py:41
+//     torch.ops.aten.special_airy_ai.default    20 nodes   first: $.graph_module.graph.nodes[3] (airy), model.py:41
 #pragma once
 
 #include <string_view>
