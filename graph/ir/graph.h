@@ -162,7 +162,7 @@ class Graph {
   ValueId find_view(const Tensor& view, std::string_view root);
 
  private:
-  // Of the first `seen` values. A look-up adds the values that came since, so that n look-ups among n values cost O(n).
+  // Indexes the first `seen` values. A look-up adds the values that came since: n look-ups among n values cost O(n).
   struct Index {
     std::unordered_map<std::string, ValueId> names;
     std::unordered_map<std::string, size_t> suffixes;        // by base: no smaller one is free

@@ -39,7 +39,7 @@ Expr times(Expr a, Expr b) {
   return call("mul", std::move(a), std::move(b));
 }
 
-// Of f32, and of what is computed in it.
+// The largest number of f32, in which f16 and bf16 are computed, too.
 constexpr double kLargest = std::numeric_limits<float>::max();
 class Reader {
  public:
@@ -206,15 +206,15 @@ class Reader {
     return where(equal(b, zero), whole, where(equal(down, zero), call("mul", zero, whole), down));
   }
 
-  // Of a quotient rounded toward zero. As in torch, a number as divisor is first rounded to the dtype of the result: a
-  // small difference of the divisor may change the remainder by as much as the divisor.
+  // The remainder of a quotient rounded toward zero. As in torch, a number as divisor is first rounded to the dtype of
+  // the result: a small difference of the divisor may change the remainder by as much as the divisor.
   Expr rest(const Expr& a, Expr b) const {
     if (!is_floating(result())) return call("sub", a, call("mul", call("trunc_div", a, b), b));
     if (is_number(b)) b.value = round_to_dtype(result(), b.value);
     return call("fmod", a, std::move(b));
   }
 
-  // Of a quotient rounded down. The remainder has the sign of the divisor.
+  // The remainder of a quotient rounded down, which has the sign of the divisor.
   Expr remainder(const Expr& a, Expr b) const {
     if (!is_floating(result())) return call("mod", a, b);
     if (is_number(b)) b.value = round_to_dtype(result(), b.value);

@@ -141,7 +141,7 @@ class LayerExpander : OpEmitter {
     give_first_axes({normalize_channels(*this, like_, x.value, {graph_.value(x.value).shape.back()}), x.spatial});
   }
 
-  // Of all axes but batch and channels.
+  // A reduction over all axes but batch and channels.
   void follow_reduction(const Last& x) {
     const size_t rank = graph_.value(x.value).shape.size();
     const auto* dims = like_.arg("dim").get<std::vector<Dim>>();

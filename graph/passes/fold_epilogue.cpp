@@ -213,7 +213,8 @@ class EpilogueFolder {
     return readers_.uses()[seen] > count_inputs(node, seen);
   }
 
-  // A quantization clamps before it stores, so that its codes are in range and whole; a cast needs to be given such.
+  // A quantization clamps before it stores, so that its codes are whole and in range. A cast gives codes only if its
+  // input is whole and in range.
   bool gives_codes(const LinearNode& linear, const Node& node, const Operand& own) const {
     const DType dtype = graph_.value(node.outputs[0]).dtype;
     if (!is_byte(dtype) || node.op->role == OpRole::quantize) return is_byte(dtype);

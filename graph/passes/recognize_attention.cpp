@@ -251,7 +251,7 @@ class AttentionRecognizer : OpEmitter {
     return product.tensor(is_op(product, "aten.bmm.default") ? "mat2" : "other");
   }
 
-  // Of a tensor that is one number everywhere.
+  // The number of a tensor that is one number everywhere.
   std::optional<double> uniform_number(ValueId id) const {
     if (const Node* expand = producer_if(graph_, id, "aten.expand.default")) id = expand->tensor("self");
     const Tensor& data = graph_.value(id).data;
@@ -415,7 +415,7 @@ class AttentionRecognizer : OpEmitter {
     }
     return rank >= 2;
   }
-  // Of a product with a number, and a quotient by one.
+  // The factor of a product with a number, or of a quotient by one.
   std::optional<double> factor_of(const Node& node) const {
     const auto pointwise = as_pointwise(graph_, node);
     if (!pointwise || pointwise->operands.size() != 1 || !is_compute(node.outputs[0]) ||

@@ -24,7 +24,7 @@ Result<Types> infer_integers(const OpArgs& a) {
   return one(dtype, std::move(p->shape));
 }
 
-// Those that truth values have no meaning in.
+// Integers, but no truth values.
 Result<Types> infer_numbers(const OpArgs& a) {
   QCG_TRY(types, infer_integers(a));
   if (types[0].dtype == DType::boolean)
@@ -32,7 +32,7 @@ Result<Types> infer_numbers(const OpArgs& a) {
   return types;
 }
 
-// Of floats, too.
+// Takes floats, too.
 Result<Types> infer_remainder(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "other"}));
   if (p.dtype.defined && is_floating(p.dtype.result())) return one(p.dtype.result(), std::move(p.shape));

@@ -97,7 +97,7 @@ Status need_same_dtype(const OpArgs& a, std::string_view name, const Value& v, D
   return a.fail(name, fmt::format("{} is not {}", describe(v), dtype_name(dtype)), "cast it before");
 }
 
-// Of the axes that are slid over; those before them are a batch, if it has one, and channels.
+// `spatial`: the number of axes that a window slides over. Before them are channels, and a batch if there is one.
 Status check_rank(const OpArgs& a, std::string_view name, size_t spatial) {
   const Value& x = a.tensor(name);
   if (x.shape.size() == spatial + 1 || x.shape.size() == spatial + 2) return {};

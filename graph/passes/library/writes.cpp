@@ -84,7 +84,7 @@ std::vector<ValueId> write_index_fill(OpEmitter& e, const Graph& graph, const No
                {{"self", self}, {"dim", node.arg("dim")}, {"index", index}, {"source", source}})};
 }
 
-// Of all elements as a list.
+// A write into all elements, seen as a list.
 std::vector<ValueId> write_put(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId self = node.tensor("self"), index = node.tensor("index");
   const Dim count = product(graph.value(index).shape), all = product(graph.value(self).shape);

@@ -37,7 +37,7 @@ bool changes_shape_alone(std::string_view target);
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",
                                   kScalarOf = "torch.ops.aten._local_scalar_dense.default";
 
-// Of a tensor as it is, that is view(self, size).
+// On a tensor as it is, this is view(self, size).
 inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.default";
 
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
