@@ -87,7 +87,7 @@ class [[nodiscard]] Result {
  public:
   Result(T value) : v_(std::move(value)) {}
   Result(Error error) : v_(std::move(error)) {}
-  // Of what a T is made from.
+  // From the result of a type that T is made from.
   template <class U>
   requires(!std::is_same_v<U, T> && !std::is_arithmetic_v<T> && std::is_convertible_v<U, T>) Result(Result<U> other)
       : v_(Error()) {

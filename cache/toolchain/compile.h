@@ -36,7 +36,7 @@ class ScratchDir;
 enum class OutputKind { shared_object, assembly, cubin, precompiled_header };
 
 struct SourceText {
-  std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); never a shell word
+  std::string name;  // relative path without ".." ("kernel.cpp", "quant/int4.h"); never a shell word
   std::string text;
 };
 

@@ -30,7 +30,7 @@ constexpr std::string_view kNvfp4 = "nvfp4-pack-quantized", kMxfp4 = "mxfp4-pack
 struct WeightScheme {
   std::string format;
   int64_t bits = 0;
-  // Of activations: whether they become integers, and how.
+  // Whether activations become integers, and how.
   bool rounds = false, symmetric = true, at_run_time = true;
 
   bool operator==(const WeightScheme&) const = default;

@@ -1,7 +1,7 @@
 // Elements of a tensor as a vector of one C++ type, and back.
 //
 // Why here: what is computed from constants (other codes, unpacked weights, scales in another order) is a few loops
-// over numbers. It works without bytes too (explain without weights): what is computed from nothing is declared only.
+// over numbers. From tensors without bytes (explain without weights) these make tensors that are declared only.
 //
 //   Elements<float> z = read_elements<float>(zeros);
 //   if (z) for (float& v : *z) v -= 8;

@@ -142,7 +142,7 @@ uint64_t gcd_of_sizes(uint64_t a, uint64_t b) {
   const auto size = [](uint64_t v) { return static_cast<int64_t>(v) < 0 ? 0 - v : v; };
   return std::gcd(size(a), size(b));
 }
-// A function of whole numbers, of doubles that are some.
+// A function of integers, applied to doubles that hold whole numbers.
 template <uint64_t (*F)(uint64_t, uint64_t)>
 double of_whole(double a, double b) {
   const auto bits = [](double v) { return static_cast<uint64_t>(static_cast<int64_t>(v)); };
@@ -316,7 +316,7 @@ struct IntegerFunction {
   Wrapping apply;
 };
 int64_t as_signed(uint64_t v) { return static_cast<int64_t>(v); }
-// The quotient to zero; of -2^63 and -1 it wraps.
+// The quotient rounded toward zero; -2^63 / -1 wraps.
 uint64_t trunc_div(uint64_t a, uint64_t b) {
   if (b == 0) return 0;
   return as_signed(b) == -1 ? 0 - a : static_cast<uint64_t>(as_signed(a) / as_signed(b));

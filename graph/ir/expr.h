@@ -27,14 +27,16 @@ namespace qcg {
 enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
-// fmod is the rest of a quotient of floats to zero, exactly. floor_div and trunc_div round down and to zero, and are 0 of
-// a divisor 0; mod is what floor_div leaves. A shift by more bits than there are, or by fewer than none, moves all of
-// them out. gcd is that of their sizes. lgamma to ndtri and i0 to zeta are those of special.h.
+// fmod is the exact remainder of a quotient of floats that is rounded toward zero. floor_div rounds down, trunc_div
+// toward zero; both are 0 for a divisor 0, and mod is the remainder of floor_div. A shift by a negative number, or by
+// as many bits as the integer has, moves all bits out. gcd is that of the absolute values. lgamma to ndtri and i0 to
+// zeta are those of special.h.
 struct ExprFunction {
   std::string_view name;
   int arity;
   double ulps = 0;  // of f32, that a kernel's result may be off by (templates/cpu/vector_math.h); 0: it only chooses
-  // What kernels compute it in: f32 and f64, or one alone. Integers: those of kIntegersAlone, and others (is_integer).
+  // What kernels compute it in: f32 and f64, f32 alone, or integers alone. Some functions of floats are computed in
+  // integers, too (is_integer).
   enum class In : uint8_t { floats, f32, integers } in = In::floats;
 };
 inline constexpr ExprFunction::In kIntegersAlone = ExprFunction::In::integers, kF32Alone = ExprFunction::In::f32;

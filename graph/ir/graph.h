@@ -8,7 +8,7 @@
 //     return %y
 //   }
 //
-// A graph with state reads its value of before the run and says which value follows:
+// A graph with state reads the state's value from before the run, and names the value that it has after the run:
 //
 //   state %sum: f32[8]
 //   graph(%x: f32[8]) {
@@ -162,7 +162,7 @@ class Graph {
   ValueId find_view(const Tensor& view, std::string_view root);
 
  private:
-  // Of the values up to `seen`; those behind are added when somebody asks, so that asking for each of n values costs n.
+  // Indexes the first `seen` values. A look-up adds the values that came since: n look-ups among n values cost O(n).
   struct Index {
     std::unordered_map<std::string, ValueId> names;
     std::unordered_map<std::string, size_t> suffixes;        // by base: no smaller one is free

@@ -41,7 +41,7 @@ bool is_per_row(const Shape& operand);
 // Sets per_row of every step. `operands`: by operand, whether it has one value per row.
 void find_per_row(RowProgram& program, const std::vector<bool>& operands);
 
-// Of a qcg.rows node; nullopt where the arguments are no program: counts differ, a word or a number is unknown.
+// The program of a qcg.rows node; nullopt where its arguments are none: counts differ, a word or a number is unknown.
 std::optional<RowProgram> read_row_program(const Graph& graph, const Node& node);
 
 }  // namespace qcg

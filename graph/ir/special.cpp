@@ -52,7 +52,7 @@ double inverse_normal(double p) {
 
 namespace {
 
-// Beyond where the library's overflows, the first terms of the series of large arguments.
+// Where the library's function overflows: the first terms of the asymptotic series for large arguments.
 double bessel_i(int order, double x, bool scaled) {
   const double size = std::abs(x), sign = order == 1 && x < 0 ? -1 : 1;
   if (std::isnan(x)) return x;
@@ -98,7 +98,7 @@ double trigamma(double x) {
   return sum + (1 + 0.5 / x + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / x;
 }
 
-// Of a below 0 the terms before are taken one by one where they are few, else as the difference of two sums.
+// For a negative a, the terms with a + k < 0 are added one by one if they are few, else as the difference of two zetas.
 double zeta(double s, double a) {
   if (std::isnan(s) || std::isnan(a) || s < 1) return kNone;
   if (s == 1) return kInfinity;

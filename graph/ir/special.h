@@ -1,6 +1,6 @@
 // Gamma, zeta and Bessel functions, scaled error functions and inverses, in double, for expr.h.
 //
-// Why here: the C++ library has few of them, and not at all arguments.
+// Why here: the C++ library has few of these functions, and its own do not take all arguments.
 //
 //   inverse_erf(std::erf(0.5)) == 0.5
 //

@@ -127,7 +127,8 @@ std::optional<int64_t> Dim::Call::apply(int64_t x, int64_t y) const {
   return floor_quotient(x, y);
 }
 
-// What the divisor divides is taken out, and a quotient of a quotient is one: equal sizes have equal texts more often.
+// Terms that the divisor divides leave the quotient, and a quotient of a quotient becomes one quotient, so that equal
+// sizes more often have equal texts.
 Dim Dim::floor_divide(const Dim& a, const Dim& b) {
   if (!a.valid_ || !b.valid_ || b.is_constant(0)) return invalid();
   if (b.is_constant() && b.constant_ < 0)
@@ -135,7 +136,7 @@ Dim Dim::floor_divide(const Dim& a, const Dim& b) {
                                                               : floor_divide(Dim(-1) * a, Dim(-b.constant_));
   if (auto exact = a.divide_exactly(b)) return *exact;
   if (!b.is_constant()) {
-    // Of q b - 1 it is q - 1 if b is positive, as a sum of sizes is: the quotients of ranges round up.
+    // (q b - 1) // b is q - 1 if b is positive, as a sum of sizes is. Quotients that are rounded up have this form.
     const auto above = (a + Dim(1)).divide_exactly(b);
     const bool positive = std::ranges::all_of(b.terms(), [](const auto& term) { return term.second > 0; });
     return above && positive ? *above - Dim(1) : call(kFloorDivide, a, b);

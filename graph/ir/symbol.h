@@ -63,7 +63,7 @@ class Dim {
   int64_t constant() const { return constant_; }  // precondition: is_constant()
   bool is_constant(int64_t value) const { return is_constant() && constant_ == value; }
   Terms terms() const;
-  size_t count_terms() const { return terms_ ? terms_->size() : 1; }  // of a number one, and be it 0
+  size_t count_terms() const { return terms_ ? terms_->size() : 1; }  // 1 for a number, even for 0
   std::vector<std::string> symbols() const;                           // sorted, unique; those within calls too
   bool has_calls() const;
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kUnscaled = 0, kByRoot = 1, kBySize = 2;
 
-// Of the inverse transform by default, of the other one with "forward".
+// By default the inverse transform divides by the size; with "forward" the other one does.
 Result<int64_t> normalization_of(const Node& node, bool inverse) {
   const auto* norm = node.arg("norm").get<std::string>();
   if (!norm || *norm == "backward") return inverse ? kBySize : kUnscaled;

@@ -64,7 +64,7 @@ class ComplexPairs {
   ValueId of_angle(ValueId size, ValueId angle);  // the pair of this size and angle
   ValueId squared_size(ValueId pair);
   ValueId angle(ValueId pair);
-  // Of an operator that multiplies two tensors: matmul, einsum.
+  // For an operator that multiplies two tensors: matmul, einsum.
   Result<std::vector<ValueId>> products(const OpSchema& op, std::vector<Arg> args, Operand self, Operand other);
   Result<std::vector<ValueId>> shifted(const OpSchema& op, const std::vector<Arg>& args);  // by a number
   Result<std::vector<ValueId>> arithmetic(const OpSchema& op, const std::vector<Arg>& args, Operand self,

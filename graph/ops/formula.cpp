@@ -39,7 +39,7 @@ Expr times(Expr a, Expr b) {
   return call("mul", std::move(a), std::move(b));
 }
 
-// Of f32, and of what is computed in it.
+// The largest number of f32, in which f16 and bf16 are computed, too.
 constexpr double kLargest = std::numeric_limits<float>::max();
 class Reader {
  public:
@@ -184,8 +184,9 @@ class Reader {
     return Expr::call("clamp", std::move(args));
   }
 
-  // Rounded down, unless `rounding_mode` says to zero. A quotient of floats rounded down is the one that its rest leaves:
-  // a / b rounded may be the next whole number. To zero torch takes a / b as f32 has it.
+  // Rounded down, or toward zero if `rounding_mode` says so. The floor of a quotient of floats is computed from the
+  // exact remainder, because a / b may be rounded up to the next whole number. Toward zero, torch truncates a / b as
+  // f32 has it.
   Expr quotient(const Expr& a, Expr b) const {
     const bool floors =
         node_.op->arg_index("rounding_mode") < 0 || node_.arg("rounding_mode") == Arg(std::string("floor"));
@@ -205,14 +206,15 @@ class Reader {
     return where(equal(b, zero), whole, where(equal(down, zero), call("mul", zero, whole), down));
   }
 
-  // Of a quotient to zero. A number is one of the dtype before, as torch has it: a small difference may be a whole rest.
+  // The remainder of a quotient rounded toward zero. As in torch, a number as divisor is first rounded to the dtype of
+  // the result: a small difference of the divisor may change the remainder by as much as the divisor.
   Expr rest(const Expr& a, Expr b) const {
     if (!is_floating(result())) return call("sub", a, call("mul", call("trunc_div", a, b), b));
     if (is_number(b)) b.value = round_to_dtype(result(), b.value);
     return call("fmod", a, std::move(b));
   }
 
-  // Of a quotient rounded down: it has the sign of the divisor.
+  // The remainder of a quotient rounded down, which has the sign of the divisor.
   Expr remainder(const Expr& a, Expr b) const {
     if (!is_floating(result())) return call("mod", a, b);
     if (is_number(b)) b.value = round_to_dtype(result(), b.value);
@@ -254,7 +256,7 @@ class Reader {
 
   // Numbers in the place of NaN and infinities: 0 and the largest of the dtype unless given.
   Expr finite(const Expr& x) {
-    // Below it, kernels hold f16 and bf16 in f32.
+    // Kernels hold f16 and bf16 in f32, so only numbers beyond f32's largest are infinite.
     const double largest = largest_finite(result()), most = std::max(largest, kLargest);
     const auto given = [&](std::string_view name, double otherwise) {
       return Expr::number(round_to_dtype(result(), as_number(node_.arg(name)).value_or(otherwise)));

@@ -10,14 +10,14 @@
 // known only at run time.
 // Functions of its own:
 //   plus(a, b)                  add, which leaves out a number 0
-//   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
-//   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
+//   times(a, b)                 mul, which leaves out a number 1; two numbers become their product (of div the quotient)
+//   lt le eq ne not             written with gt and ge; truth values are 1 and 0, and only ne holds for NaN
 //   truth(x)                    x != 0
-//   quotient(a, b)              rounded down, or to zero where `rounding_mode` says so; of integers floor_div or trunc_div
-//   bit_and bit_or bit_xor inverse   of truth values what they are of their only bit
-//   ten_to(n)                   10^n of a number, and 1 of a negative one
-//   rest remainder              of a quotient to zero, and of one rounded down
-//   polygamma(n, x)             of a number n: digamma, trigamma, or a multiple of zeta
+//   quotient(a, b)              rounded down, or toward zero where `rounding_mode` says so; of integers floor_div or trunc_div
+//   bit_and bit_or bit_xor inverse   for truth values: of their only bit
+//   ten_to(n)                   10^n; 1 for a negative n
+//   rest remainder              of a quotient rounded toward zero, and of one rounded down
+//   polygamma(n, x)             digamma, trigamma, or a multiple of zeta; n is a number
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result

@@ -160,7 +160,8 @@ DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
 
 int64_t floor_of(__int128 a, int64_t n) { return saturate(a / n - (a % n < 0)); }
 
-// By n*floordiv(a, n) = a - r with r in [0, n - 1], however large a is: n*d has no such call. nullopt: d has none.
+// Uses n*floordiv(a, n) = a - r with r in [0, n - 1]: n*d does not have this call, so what a shares with the rest of d
+// cancels. nullopt: d has no such call.
 std::optional<DimRange> range_by_remainder(const Dim& d, std::span<const Symbol> symbols) {
   if (!d.has_calls()) return std::nullopt;
   for (const auto& [monomial, coefficient] : d.terms()) {
@@ -197,9 +198,9 @@ DimRange narrowed_to_multiples(DimRange range, const Dim& d) {
   return range;
 }
 
-constexpr int kMostCases = 3;  // smaller of two sizes in a sum, each of which doubles the ranges to find
+constexpr int kMostCases = 3;  // calls of min in a sum; each doubles the number of ranges to find
 
-// By r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
+// Uses r + c*min(a, b) = min(r + c*a, r + c*b), or their max where c < 0: what a and r share cancels. nullopt: d has no
 // such call, or too many.
 std::optional<DimRange> range_by_cases(const Dim& d, std::span<const Symbol> symbols) {
   if (!d.has_calls()) return std::nullopt;
@@ -250,6 +251,7 @@ std::optional<Dim> without_call(const Dim::Call& call, std::span<const Symbol> s
 }  // namespace
 
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
+  if (!d.valid()) return {INT64_MIN, INT64_MAX};
   if (d.is_constant()) return {d.constant(), d.constant()};
   const std::vector<std::string> names = d.symbols();
   // Sizes are not negative, whatever a file claims.
@@ -293,7 +295,8 @@ Dim settled(const Dim& d, std::span<const Symbol> symbols) {
   return out.valid() ? out : d;
 }
 
-// For each of the few values that the one symbol of a size has: quotients of it depend on each other.
+// Tries every value of a size's only symbol, if these are few: quotients of one symbol depend on each other, which
+// their ranges do not show.
 static bool is_at_least_0_for_each(const Dim& d, std::span<const Symbol> symbols) {
   constexpr int64_t kMostValues = 64;
   const std::vector<std::string> names = d.symbols();
@@ -321,8 +324,8 @@ static int64_t multiple_of(const Dim& d, const Dim& by) {
 
 bool is_at_least_0(const Dim& d, const Graph& graph) {
   if (range_of(d, graph.symbols).min >= 0 || is_at_least_0_for_each(d, graph.symbols)) return true;
-  // d is no less than a multiple of a difference that is at least 0. Halves, too: 2 d is no less than the difference,
-  // or one less than it.
+  // A condition says that a difference is at least 0. So d is at least 0 if it is no less than a multiple of the
+  // difference, and also if 2 d >= difference - 1, because d is an integer.
   return std::ranges::any_of(graph.conditions, [&](const SizeCondition& condition) {
     const Dim& difference = condition.difference;
     return condition.says == SizeCondition::Says::at_least_0 &&

@@ -1,6 +1,6 @@
 // What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
 //
-// Why here: the rules are one small function each, spread over infer_*.cpp by kind of op; rows_*.h declare them and say
+// Why here: the rules are one small function each, in the files of shapes/ by kind of op; rows_*.h declare them and say
 // which op has which. infer.cpp holds what they share.
 //
 //   Result<Types> infer_transpose(const OpArgs& a) {
@@ -129,7 +129,7 @@ inline size_t axis_at(const Dim& d, size_t rank) {
   return static_cast<size_t>(d.constant() < 0 ? d.constant() + static_cast<int64_t>(rank) : d.constant());
 }
 
-// The axis that a split cuts: `dim`, or the one that its name means.
+// The axis that a split cuts: `dim`, or the one that its name implies (hsplit, vsplit, dsplit).
 size_t axis_of_parts(const Graph& graph, const Node& node);
 
 // The axes of self in the order in which movedim leaves them; precondition: the node was checked.
@@ -144,7 +144,7 @@ struct Diagonal {
 std::optional<Diagonal> diagonal_of(const Dim& rows, const Dim& columns, int64_t offset,
                                     std::span<const Symbol> symbols);
 
-// The axis of 3 elements along which cross multiplies; of no axis that has them, as many as there are.
+// The axis along which cross multiplies: `dim`, or the first axis of 3 elements; the number of axes if there is none.
 size_t axis_of_cross(const OpArgs& a);
 
 // The shape of an operand of _trilinear with axes of size 1 where `expand` says; nullopt: it says so of no axis.
@@ -154,7 +154,7 @@ std::optional<Shape> expanded_shape(const Graph& graph, const Node& node, std::s
 // Every choice of r of n positions in ascending order, with repetitions if `repeated`: r numbers each.
 std::vector<int64_t> combinations_of(int64_t n, int64_t r, bool repeated);
 
-// Whether a batch_norm normalizes with the statistics of its input, of which it has no others.
+// Whether a batch_norm normalizes with the statistics of its input (`training`), because it has no running ones.
 bool is_of_batch(const Node& batch_norm);
 
 // What a pad puts around: "constant", or what is there: "reflect", "replicate", "circular".

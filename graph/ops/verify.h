@@ -5,7 +5,7 @@
 //
 //   QCG_CHECK(verify_graph(graph));
 //
-// Rules, in the order they are checked (4 and 5 behind 8); messages begin with the rule's number ("rule 7: …"):
+// Rules, in the order they are checked (4 and 5 after 8); messages begin with the rule's number ("rule 7: …"):
 //    1  symbols have distinct names and a range 0 <= min <= max; conditions are of declared symbols
 //    2  value names are not empty and unique (values without a producer, left by dead code, are exempt)
 //    3  inputs are distinct values of kind input, outputs are defined values, one output name per output

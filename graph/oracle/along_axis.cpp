@@ -50,7 +50,7 @@ Result<Tensors> run_running_log_sum(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), scan(c, read_doubles(c.tensor("self").data), log_of_sum))};
 }
 
-// NaN is the extreme of what it is in; of equals the last.
+// A NaN is the extreme of its line; of equal elements the last counts.
 Result<Tensors> run_running_extreme(const RefContext& c) {
   const bool largest = is_op(c.node, "aten.cummax.default");
   const auto sizes = c.sizes(0);
@@ -113,7 +113,7 @@ Result<Tensors> run_argsort(const RefContext& c) {
                                                      : order_lines(c, read_ints(self), descending, make_ints)[1]};
 }
 
-// NaN is the extreme of what it is in; of equals the first.
+// A NaN is the extreme of its line; of equal elements the first counts.
 Result<Tensors> run_arg_extreme(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;
   const bool largest = is_op(c.node, "aten.argmax.default"), whole = !c.has("dim");

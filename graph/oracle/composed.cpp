@@ -53,7 +53,7 @@ Result<Tensors> run_softmax(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
-// Of layer_norm the result alone, of native_layer_norm mean and 1 / deviation too.
+// layer_norm has the result alone, native_layer_norm also mean and 1 / deviation.
 Result<Tensors> run_layer_norm(const RefContext& c) {
   const Rows rows = normalized_rows(c);
   std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
@@ -119,7 +119,7 @@ Result<Tensors> run_batch_norm(const RefContext& c) {
   return out;
 }
 
-// NaN is the extreme of what it is in; of equals the first.
+// A NaN is the extreme of its line; of equal elements the first counts.
 Result<Tensors> run_extreme_of_axis(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;
   const bool largest = is_op(c.node, "aten.max.dim");

@@ -74,7 +74,7 @@ struct Xor {
     return static_cast<T>(a ^ b);
   }
 };
-// Shifts by nothing that is a place in the number give what ever more shifts by one would.
+// A shift by a negative number, or by at least as many bits as the number has, moves all bits out.
 struct ShiftLeft {
   template <class T>
   static T apply(T a, T b) {

@@ -4,8 +4,8 @@
 // (ReferenceOptions).
 //
 //   sums:  results are off by the last bits of a sum in f32, and by what rounding to their dtype takes
-//   codes: a number that lies between two codes becomes either; here one in each row, somewhere on its way through the graph,
-//          by three of four seeds
+//   codes: a number that lies between two codes may become either. Three of four seeds move about one code of each
+//          row, at one of the quantizations on the row's way through the graph
 #pragma once
 
 #include <random>

@@ -131,7 +131,7 @@ Result<Tensors> run_convolution(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
-// Of one place: the largest element and where it is, or the sum of all.
+// The result of a pool at one place: the largest element and where it is, or the sum of all.
 struct Pooled {
   double largest = -INFINITY, sum = 0;
   int64_t at = -1;

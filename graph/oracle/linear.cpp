@@ -248,7 +248,8 @@ struct WeightRows {
       for (int64_t i = g * group; i < std::min(k, (g + 1) * group); ++i) row[i] = (row[i] - zero) * scale + offset;
     }
   }
-  // What kernels round by, of a row that was read: they sum codes times scales apart from offsets, which may cancel.
+  // The magnitudes of a row that rounding errors follow: kernels sum codes times scales and offsets apart, and the two
+  // sums may cancel.
   const std::vector<double>& magnitudes(int64_t n, const std::vector<double>& row, std::vector<double>& room) const {
     if (offsets.empty()) return row;
     room.resize(k);

@@ -65,7 +65,7 @@ Result<Tensors> run_permute(const RefContext& c) {
 
 Result<Tensors> run_expand(const RefContext& c) { return Tensors{broadcast_to(first_tensor(c).data, c.sizes(0))}; }
 
-// Every axis behind one of as many repeats.
+// Each axis follows an axis of its repeats.
 Result<Tensors> run_repeat(const RefContext& c) {
   const Tensor& t = first_tensor(c).data;
   const std::vector<int64_t> out = c.sizes(0);

@@ -23,7 +23,7 @@ class AttentionWriter {
     group_heads();
     const DType dtype = is_half(value(q_).dtype) ? DType::f32 : value(q_).dtype;
     const ValueId scores = masked(times(product(q_, transposed(k_), dtype), scale()));
-    // Of a row of -inf the largest is the least finite number, and every exponential 0.
+    // In a row of -inf the maximum becomes the least finite number, so that every exponential is 0.
     const ValueId largest = e_.op("aten.clamp_min.default", {{"self", over_columns("aten.amax.default", scores)},
                                                              {"min", -double{std::numeric_limits<float>::max()}}});
     const ValueId weights = e_.unary("aten.exp.default", e_.binary("aten.sub.Tensor", scores, largest));

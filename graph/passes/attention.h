@@ -15,10 +15,10 @@
 namespace qcg {
 
 bool is_attention(Op op);
-// The first output alone: logarithms of sums and weights have no kernel. A bad node leaves its error in the emitter.
 // What a tensor of heads repeats, reshape(expand([…, heads, 1, rows, size], […, heads, group, rows, size])); kNoValue:
 // it repeats nothing.
 ValueId repeated_heads(const Graph& graph, ValueId id);
+// The first output alone: logarithms of sums and weights have no kernel. A bad node leaves its error in the emitter.
 ValueId write_attention(OpEmitter& e, Graph& graph, const Node& node);
 
 }  // namespace qcg

@@ -132,7 +132,7 @@ Values pixel_shuffle(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.reshape(e.op("aten.permute.default", {{"self", x}, {"dims", order}}), to)};
 }
 
-// None of a single number, whatever is given.
+// No axes for a tensor without axes, whatever is given.
 std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
   const size_t rank = graph.value(node.tensor("self")).shape.size();
   const auto* given = node.op->arg_index("dim") < 0 ? nullptr : node.arg("dim").get<std::vector<Dim>>();
@@ -224,7 +224,7 @@ Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
                {{"self", q}, {"min", static_cast<double>(codes.low)}, {"max", static_cast<double>(codes.high)}})};
 }
 
-// How many are not 0, or are: none of no elements.
+// Counts the elements that are not 0 (any) or that are 0 (all), and compares the count with 0.
 Values any_or_all(OpEmitter& e, const Graph& graph, const Node& node) {
   constexpr Op kAll[] = {"aten.all.default", "aten.all.dim", "aten.all.dims"};
   const bool all = is_any_op(node, kAll), has_axes = node.op->arg_index("dim") >= 0;
@@ -290,7 +290,7 @@ Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
   return {x};
 }
 
-// Which bin is each element's, compared with all bins: how often they are equal.
+// Finds the bin of each element, compares it with all bins, and counts the matches of each bin.
 Values histogram(OpEmitter& e, const Graph& graph, const Node& node) {
   const Dim bins = *node.arg("bins").get<Dim>();
   const double low = *as_number(node.arg("min")), high = *as_number(node.arg("max"));

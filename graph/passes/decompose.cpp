@@ -230,7 +230,8 @@ class Decomposer : OpEmitter {
               {{"condition", reshape(mask, seen)}, {"self", values}, {"other", like_.tensor("self")}});
   }
 
-  // The kernel adds numbers as they are, of dtypes that processors add.
+  // The kernel adds elements without a factor, in dtypes that processors add. Sums in f16 and bf16, or times alpha, are
+  // written as sums in f32.
   std::string_view summed_argument() const {
     return like_.op->arg_index("source") >= 0 ? "source" : like_.op->arg_index("src") >= 0 ? "src" : "values";
   }
@@ -403,7 +404,7 @@ class Decomposer : OpEmitter {
       zero = op("aten.clamp.default", {{"self", zero}, {"min", range.low}, {"max", range.high}});
     } else {
       const double middle = static_cast<double>(static_cast<int64_t>((range.high + range.low + 1) / 2));
-      // Of a row with NaN too: no arithmetic on its scale.
+      // No arithmetic on the scale, which is NaN for a row with a NaN: the zero point is `middle` even there.
       zero = op("aten.expand.default", {{"self", add_number(graph_, graph_.value(scale).dtype, middle, {}, "middle")},
                                         {"size", graph_.value(scale).shape}});
     }
@@ -416,7 +417,7 @@ class Decomposer : OpEmitter {
       return binary("aten.div.Tensor", widest, (range.high - range.low) / 2);
     }
     if (mapping == "SYMMETRIC_NO_CLIPPING_ERR") {
-      // Of a range that begins at 0, what `low` asks for is -inf or NaN, and a maximum would keep the NaN.
+      // If the range begins at 0, low / 0 is -inf or NaN, and a maximum would keep the NaN.
       const ValueId from_low = binary("aten.div.Tensor", low, range.low),
                     from_high = binary("aten.div.Tensor", high, range.high);
       return op(

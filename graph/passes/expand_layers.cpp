@@ -141,7 +141,7 @@ class LayerExpander : OpEmitter {
     give_first_axes({normalize_channels(*this, like_, x.value, {graph_.value(x.value).shape.back()}), x.spatial});
   }
 
-  // Of all axes but batch and channels.
+  // A reduction over all axes but batch and channels.
   void follow_reduction(const Last& x) {
     const size_t rank = graph_.value(x.value).shape.size();
     const auto* dims = like_.arg("dim").get<std::vector<Dim>>();
@@ -227,7 +227,7 @@ class LayerExpander : OpEmitter {
 Status expand_layers(Graph& graph, PassContext& context) {
   if (std::ranges::none_of(graph.nodes, is_layer)) return {};
   QCG_CHECK(LayerExpander(graph, context).run());
-  // Permutes of what was last before, and views of weights.
+  // Drops permutes that undo each other between two layers, and makes views of weights weights.
   PassReport again;
   PassContext quiet{context.options, again};
   return fold_noops(graph, quiet);

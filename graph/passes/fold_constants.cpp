@@ -1,10 +1,10 @@
 // fold_constants: what depends on bound parameters alone is evaluated now, by the oracle, if it is small.
 //
-// Gate: constant_max_elements (default 1,048,576) elements of result; larger results stay operations, unless they take
-// no more bytes than what they are computed from, or are the weight of a product: then each run would make all of it
-// again. A product whose weight became a constant this way is a dense linear; that of two quantized matrices whose
-// weight no scheme took (fractional zero points, say) is written in small operations first, and so is a batch_norm, of
-// whose four parameters two are left.
+// Gate: constant_max_elements (default 1,048,576) elements of result. A larger result stays an operation, unless it
+// takes no more bytes than what it is computed from. The weight of a product may take kMostGrowth times as many,
+// because each run would compute all of it again. A product whose weight became a constant this way is a dense linear.
+// A product of two quantized matrices whose weight no scheme took (fractional zero points, say) is written in small
+// operations first. So is a batch_norm, whose four parameters become two.
 //
 // Why here: after recognize_linear, because `@w.to(bf16) * @scale` is the *definition* of a quantized weight and must
 // not be turned into a dense one first; before fold_epilogue, which wants biases and scales as plain parameters.
@@ -29,10 +29,10 @@ int64_t stored_bytes(const Tensor& data) {
   return elements * static_cast<int64_t>(dtype_bytes(data.dtype));
 }
 
-// A weight of four bits becomes f32.
+// Codes of four bits that become f32 take eight times the bytes.
 constexpr int64_t kMostGrowth = 8;
 
-// Computed from parameters with bytes alone, and multiplied by.
+// By value: whether it is the weight of a product and computed from parameters with bytes alone.
 std::vector<bool> find_weights(const Graph& graph) {
   std::vector<bool> constant(graph.values.size()), weight(graph.values.size());
   for (ValueId id = 0; id < graph.values.size(); ++id)
@@ -50,7 +50,8 @@ std::vector<bool> find_weights(const Graph& graph) {
   return weight;
 }
 
-// Only parameters with bytes and known numbers go in. What comes out has a constant shape, small if it is no weight.
+// The operands are parameters with bytes and known numbers. The result has a constant shape, and is small or takes
+// little more memory than its operands.
 bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements, const std::vector<bool>& weights) {
   if (node.outputs.empty() || node.op->role == OpRole::internal) return false;
   if (!reads_constants(graph, node)) return false;

@@ -6,15 +6,15 @@
 //
 // Folds bias and residual additions, scales, casts, activations and products of segments, one user at a time, until
 // none fits. A result that somebody else reads too stays an output of its own; what is then computed for reductions alone
-// stays with them (fuse_rows). Reshapes of leading axes in between are
-// looked through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
+// stays with them (fuse_rows). Reshapes of leading axes in between are looked through. Operands of an epilogue must
+// broadcast to the output and must not depend on the linear itself.
 //
-// Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the
-// output is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/ops/steps.h), and
-// everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns the last bit of its
-// input into a whole step, so it is given what the graph says. A quantization to int8 of constant parameters folds as
-// well, in one op or written by hand, so that between two linears only int8 is stored; its dequantization is one
-// multiplication more.
+// Rounding: only the output is rounded, once. An intermediate is not rounded to its graph dtype unless that has fewer
+// bits than the output, where the rounding shows (bf16 logits as f32). Where the result decides a step
+// (graph/ops/steps.h), and everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer
+// turns the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of
+// constant parameters folds as well, in one op or written by hand, so that between two linears only int8 is stored; its
+// dequantization is one multiplication more.
 //
 // Gates: epilogue_max_operands (6), epilogue_max_nodes (64) in one expression, epilogue_max_outputs (16).
 //
@@ -37,7 +37,7 @@ namespace qcg {
 
 namespace {
 
-// Whole numbers, which stay that in every float.
+// Whole numbers, which every float dtype keeps whole.
 bool is_whole(const Expr& expr) {
   if (expr.kind == ExprKind::number) return expr.value == std::nearbyint(expr.value);
   if (expr.kind == ExprKind::cast) return is_compute_float(expr.dtype) && is_whole(expr.args[0]);
@@ -213,7 +213,8 @@ class EpilogueFolder {
     return readers_.uses()[seen] > count_inputs(node, seen);
   }
 
-  // A quantization clamps before it stores, so that its codes are in range and whole; a cast needs to be given such.
+  // A quantization clamps before it stores, so that its codes are whole and in range. A cast gives codes only if its
+  // input is whole and in range.
   bool gives_codes(const LinearNode& linear, const Node& node, const Operand& own) const {
     const DType dtype = graph_.value(node.outputs[0]).dtype;
     if (!is_byte(dtype) || node.op->role == OpRole::quantize) return is_byte(dtype);

@@ -6,7 +6,7 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
-//   - makes full, full_like and their kin, and products over no elements, an expanded number, repeats a
+//   - writes full, full_like and their kin, and products over no elements, as an expanded number, and repeats as a
 //     reshape of expanded axes;
 //   - writes a reduction of the whole tensor as one over all axes;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)

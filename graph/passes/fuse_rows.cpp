@@ -174,7 +174,7 @@ class RowFuser {
            std::ranges::all_of(as.operands, [&](ValueId id) { return integers_.is_exact(id); });
   }
 
-  // Of a member's result: one value per row.
+  // Whether a member's result is one value per row.
   bool is_row_value(ValueId id) const {
     const Node& node = graph_.nodes[graph_.value(id).producer];
     if (is_op(node, "qcg.quantize_rows")) return graph_.value(id).output > 0;

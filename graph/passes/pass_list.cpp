@@ -85,7 +85,8 @@ std::vector<const PassInfo*> passes_in_order(const PassOptions& options) {
   return out;
 }
 
-// Of a list of one's own, which may lower before it decomposes: the first operation that the planner has no step for.
+// A list of one's own may lower before it decomposes. The error names the first operation that the planner has no step
+// for.
 Status check_lowered(const Graph& graph, const PassOptions& options) {
   if (options.order.empty()) return {};
   for (const Node& node : graph.nodes)

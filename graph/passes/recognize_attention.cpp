@@ -36,7 +36,7 @@ constexpr int kDeepest = 24;               // operations between product and sof
 constexpr double kNever = -1e37;           // scores do not come near: what is less is a mask
 constexpr int64_t kMostNumbers = 1 << 22;  // of a constant that is searched for such numbers
 
-// Matrices, the last two axes, that are multiplied; transposed: as they are not in the graph.
+// An operand of a product: matrices in the last two axes. `transposed`: the product reads them transposed.
 struct Side {
   ValueId id = kNoValue;
   bool transposed = false;
@@ -56,7 +56,7 @@ bool has_huge_number(const Expr& e) {
   return (e.kind == ExprKind::number && !(std::abs(e.value) < -kNever)) || std::ranges::any_of(e.args, has_huge_number);
 }
 
-// A choice of what a row sees, taken out of a score. What it hid had the score `hidden` and what was added to it.
+// A mask, taken out of a score: what a row sees. A hidden element had the score `hidden`, plus what the graph adds.
 struct Mask {
   Expr seen;
   double hidden = 0;
@@ -251,7 +251,7 @@ class AttentionRecognizer : OpEmitter {
     return product.tensor(is_op(product, "aten.bmm.default") ? "mat2" : "other");
   }
 
-  // Of a tensor that is one number everywhere.
+  // The number of a tensor that is one number everywhere.
   std::optional<double> uniform_number(ValueId id) const {
     if (const Node* expand = producer_if(graph_, id, "aten.expand.default")) id = expand->tensor("self");
     const Tensor& data = graph_.value(id).data;
@@ -297,7 +297,7 @@ class AttentionRecognizer : OpEmitter {
     }
     return node;
   }
-  // What such views are of that leave the matrices as they are, in the end: axes before them may be split and merged.
+  // The value below reshapes that leave the matrices as they are; axes before the matrices may be split and merged.
   ValueId through_reshapes(ValueId id, bool once) const {
     ValueId found = id;
     const Node* node = reshape_of(id);
@@ -318,7 +318,7 @@ class AttentionRecognizer : OpEmitter {
     }
   }
 
-  // An operand of what has the shape `at`, as one of the scores; kNoValue where only a copy says so.
+  // An operand of a value of shape `at`, reshaped to broadcast to the scores; kNoValue if that needs a copy.
   ValueId as_operand_of_scores(ValueId id, const Shape& at) {
     if (at == scores_) return id;
     Shape shape = shape_of(id);
@@ -415,7 +415,7 @@ class AttentionRecognizer : OpEmitter {
     }
     return rank >= 2;
   }
-  // Of a product with a number, and a quotient by one.
+  // The factor of a product with a number, or of a quotient by one.
   std::optional<double> factor_of(const Node& node) const {
     const auto pointwise = as_pointwise(graph_, node);
     if (!pointwise || pointwise->operands.size() != 1 || !is_compute(node.outputs[0]) ||

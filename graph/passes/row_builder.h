@@ -29,8 +29,8 @@ class RowBuilder {
   Quantized quantize(const Graph& graph, const Node& quantize_rows, const Expr& x);
 
   void store(const Expr& step);  // as the next output
-  // Leaves, and steps that one other step reads once, are written into what reads them, but for values per row that elements would compute anew;
-  // those that nothing reads go.
+  // Writes leaves, and steps that one other step reads once, into their reader, and removes steps that nothing reads. A
+  // value per row stays a step if its reader would compute it anew for every element.
   void tidy(const Graph& graph);
 
   const RowProgram& program() const { return program_; }

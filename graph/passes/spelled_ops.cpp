@@ -134,7 +134,7 @@ Values write_product_of_vector(OpEmitter& e, const Graph& graph, const Node& nod
   return {e.op("aten.matmul.default", {{"self", x}, {"other", e.reshape(vector, {k, Dim(1)})}})};
 }
 
-// log(sum(exp(x - m))) + m, m the largest; of infinite ones 0, as torch has it.
+// log(sum(exp(x - m))) + m, where m is the maximum, or 0 if that is infinite, as in torch.
 Values write_log_sum(OpEmitter& e, const Graph&, const Node& node) {
   const ValueId x = e.widened(node.tensor("self"));
   const auto over = [&](Op reduction, ValueId v) {

@@ -24,7 +24,8 @@ namespace qcg {
 
 namespace {
 
-// Of one linear. Concatenations of the same concatenation double, and each is a level of recursion.
+// The most concatenations and pieces of one linear. Concatenations of concatenations double the pieces, and each is a
+// level of recursion.
 constexpr size_t kMostFlattened = 1024;
 
 // The cat on the last axis that makes `id`, or nullptr.

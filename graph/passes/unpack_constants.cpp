@@ -15,9 +15,10 @@
 // Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes :
 // i32, 8), i8)) makes codes: it is evaluated with all that it reads, unless that takes zero points off and nothing
 // wraps. A choice between constant integers makes codes, too. Arithmetic of constants that is repeated over larger
-// constants makes a scale. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
-// A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp
-// becomes a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
+// constants makes a scale. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears
+// read their bytes. A look-up that repeats every element equally often becomes repeat_interleave, by which
+// recognize_linear finds the numbers of a group. ldexp becomes a product, the power of two being a scale. Without bytes
+// (explain without weights) results are declared only.
 //
 // Why first: fold_noops then sees views of what was made here as views of parameters.
 #include <algorithm>
@@ -39,8 +40,8 @@ namespace qcg {
 
 namespace {
 
-// A small file must not ask for all memory there is: what all nodes make has as many elements as that, or so many per
-// byte of the parameters.
+// A small file must not ask for all memory there is: all nodes together make at most kFewElements elements, or
+// kElementsPerByte for each byte of the parameters.
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
 constexpr Op kWithKernels[] = {"aten.eye.default",
@@ -64,7 +65,7 @@ constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Sca
                              "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar",
                              "aten.fmod.Tensor",          "aten.fmod.Scalar"};
 
-// A whole number that is not 0, a size that is at least 1, or integers, which torch does not divide by 0 either; floats.
+// Integers may be divided by a number other than 0, by a size that is at least 1, or by a tensor; floats by anything.
 bool divides_by_number(const Graph& graph, const Node& node) {
   if (is_floating(graph.value(node.outputs[0]).dtype)) return true;
   const Dim* divisor = node.arg("other").get<Dim>();
@@ -80,7 +81,7 @@ bool is_bit_operation(const Node& node) {
   return node.op->name.starts_with("aten.bitwise_") || node.op->name.starts_with("aten.__");
 }
 
-// Of what depends on an input or a size; a constant is evaluated all the same.
+// Whether a node that depends on an input or a size has a kernel. One of constants is evaluated and needs none.
 bool has_kernel(const Graph& graph, const Node& node) {
   if (is_any_op(node, kWithKernels)) return true;
   if (is_any_op(node, kQuotients)) return divides_by_number(graph, node);

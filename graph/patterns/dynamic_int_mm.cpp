@@ -57,7 +57,7 @@ Pattern with_zero_points_pattern() {
   return mul(maybe_rows(once(std::move(difference))), any("second"));
 }
 
-// Of the two factors of `mul`, the one that is not `factor`.
+// The dtype of the factor of `mul` that is not `factor`.
 DType dtype_of_other(const Graph& graph, const Node& mul, ValueId factor) {
   const ValueId self = mul.tensor("self");
   return graph.value(self == factor ? mul.tensor("other") : self).dtype;

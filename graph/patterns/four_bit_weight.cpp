@@ -1,8 +1,8 @@
 // four_bit_weight: qcg.dequantize_4bit(@packed, @scales, format, …), see four_bit.h.
 //
-// mxfp4 and nvfp4 become scheme f4 (twice the e2m1 number, scales evaluated to f32), nf4 keeps its codes. What numbers
-// are twice too large by is in the scales of mxfp4 and in the global scale of nvfp4, which multiplies sums: the scales
-// of its groups stay numbers of a byte.
+// mxfp4 and nvfp4 become scheme f4 (twice the e2m1 number, scales evaluated to f32), nf4 keeps its codes. The factor
+// 1/2 goes into the scales of mxfp4, and into the global scale of nvfp4, which multiplies sums: so group scales of nvfp4
+// remain e4m3 numbers, of one byte.
 #include "graph/ops/four_bit.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/dequantized_weight.h"

@@ -116,7 +116,7 @@ class ArithmeticReader {
     return id ? see_constant(graph_, *id).has_value() : as_number(arg).has_value();
   }
 
-  // A number that is not whole makes no bytes.
+  // nullopt: a number that is not whole, or a constant without bounds.
   std::optional<IntegerRange> range(const Arg& arg) const {
     if (const ValueId* id = arg.get<ValueId>()) return integer_bounds(graph_, *id);
     const auto whole = as_integer(arg);
@@ -129,7 +129,8 @@ class ArithmeticReader {
     return seen && !graph_.value(seen->parameter).data.bound();
   }
 
-  // Bytes wrap, unless the codes that are there stay far enough from the ends; those that are not there are taken to.
+  // A sum in bytes may wrap, unless the bounds of both operands show that it does not. Where the data of codes is not
+  // given, the sum is taken not to wrap.
   bool fits_byte(const Arg& inner, const Arg& outer, bool difference, DType dtype) const {
     if (!is_byte(dtype)) return false;
     if (is_declared_only(inner) || is_declared_only(outer)) return true;

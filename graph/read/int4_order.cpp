@@ -13,7 +13,7 @@ namespace qcg {
 namespace {
 
 constexpr Op kOp = "aten._weight_int4pack_mm_for_cpu.default";
-// That are looked at: of the first weights as many as dozens of large ones have.
+// The most codes that are looked at, from the first weight on: as many as dozens of large weights have.
 constexpr int64_t kMostCodes = int64_t{1} << 27;
 
 const Tensor* bound_parameter(const Graph& graph, ValueId id) {
@@ -43,7 +43,7 @@ std::vector<PackedWeight> find_packed_weights(const Graph& graph, bool look) {
     if (look && scales) {
       const auto [it, fresh] =
           seen.try_emplace({node.tensor("mat2"), node.tensor("qScaleAndZeros"), group->constant()}, Int4Evidence::none);
-      // An expanded weight has more of them than bytes.
+      // Counted by the shape: an expanded weight has more codes than bytes.
       const int64_t codes = std::min(weight.n, kOrderRows) * weight.k * (1 + 16 / group->constant());
       if (fresh && codes <= codes_left) {
         codes_left -= codes;

@@ -1,4 +1,5 @@
-// Reader of .pt2 archives (torch.export.save, torch 2.9 and later): the graph and its weights, mapped.
+// Reader of .pt2 archives (torch.export.save): the graph, and the weights of torch 2.9 and later, mapped. Weights of
+// older archives are pickled, so that they have to be given beside the archive.
 //
 // Why here: the one file a user gets from PyTorch. Nothing in it is ever unpickled: a pickled payload is refused with
 // the way to avoid it.

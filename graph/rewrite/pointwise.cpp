@@ -22,7 +22,7 @@ std::optional<Pointwise> quantize_per_tensor(const Graph& graph, const Node& nod
   return Pointwise{Expr::cast(graph.value(node.outputs[0]).dtype, std::move(q)), {node.tensor("input")}};
 }
 
-// Of one constant scale for the whole tensor; others need their shape looked at (decompose).
+// With one constant scale for the whole tensor. Other dequantizations need their shape looked at (decompose).
 std::optional<Pointwise> dequantize(const Graph& graph, const Node& node) {
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
   const ValueId zero = node.tensor("zero_point");

@@ -26,10 +26,9 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 
 bool is_call(const Expr& expr, std::string_view function);
 
-// x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
-// false, casts to a floating type are dropped but below a step (graph/ops/steps.h): an intermediate is not rounded,
-// unless to
-// 8 bits or to fewer than `result` has, which would show it.
+// x * sigmoid(x) becomes silu(x), and a cast of a cast to the same dtype is dropped. With keep_casts false, casts to a
+// floating type are dropped, too, because an intermediate is not rounded. Those below a step (graph/ops/steps.h), to 8
+// bits, or to fewer bits than `result` has stay: there the rounding shows.
 Expr simplify(Expr expr, DType result, bool keep_casts);
 
 }  // namespace qcg

@@ -52,11 +52,11 @@ Result<Types> infer_native_layer_norm(const OpArgs& a) {
   return Types{{input.dtype, input.shape}, {dtype, rows}, {dtype, rows}};
 }
 
-// Channels are axis 1; statistics are those that training left.
 bool is_of_batch(const Node& batch_norm) {
   return batch_norm.op->arg_index("training") >= 0 && *batch_norm.arg("training").get<bool>();
 }
 
+// Channels are axis 1. Running statistics are those that training left.
 Result<Types> infer_batch_norm(const OpArgs& a) {
   QCG_CHECK(need_float(a, "input"));
   const Value& input = a.tensor("input");

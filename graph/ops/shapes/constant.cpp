@@ -24,7 +24,7 @@ Result<Types> infer_integers(const OpArgs& a) {
   return one(dtype, std::move(p->shape));
 }
 
-// Those that truth values have no meaning in.
+// Integers, but no truth values.
 Result<Types> infer_numbers(const OpArgs& a) {
   QCG_TRY(types, infer_integers(a));
   if (types[0].dtype == DType::boolean)
@@ -32,7 +32,7 @@ Result<Types> infer_numbers(const OpArgs& a) {
   return types;
 }
 
-// Of floats, too.
+// Takes floats, too.
 Result<Types> infer_remainder(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "other"}));
   if (p.dtype.defined && is_floating(p.dtype.result())) return one(p.dtype.result(), std::move(p.shape));
@@ -188,11 +188,11 @@ Result<Types> infer_take(const OpArgs& a) {
 
 // ---- what is made
 
-// Of numbers, how many there are; of sizes known only at run time, what `size` says.
+// One end of a range, or its step: a number, or a size that may be known only at run time.
 struct Bound {
-  Dim size;  // of a whole number
+  Dim size;  // if it is whole
   bool whole = true;
-  double number = 0;  // of one that is known
+  double number = 0;  // if it is known
 };
 static Bound read_bound(const OpArgs& a, std::string_view name, int64_t otherwise) {
   if (a.node.op->arg_index(name) < 0) return {Dim(otherwise), true, static_cast<double>(otherwise)};
@@ -219,7 +219,7 @@ static std::optional<Dim> scaled_bound(const Bound& bound, double scale) {
   return Dim(static_cast<int64_t>(scaled));
 }
 
-// Of numbers of few bits, with which torch's f64 is exact; nullopt: of others.
+// The count, if all fractions have so few bits that torch's f64 is exact; nullopt: they have more.
 static std::optional<Dim> count_of_fractions(const Bound& start, const Bound& end, const Bound& step) {
   for (double scale = 1; scale <= 0x1p20; scale *= 2) {
     const auto from = scaled_bound(start, scale), to = scaled_bound(end, scale), by = scaled_bound(step, scale);

@@ -72,7 +72,7 @@ Status count_places(const OpArgs& a, WindowAxis& axis, bool ceil) {
         fmt::format("a window of {} may be larger than the axis of {} with its padding", axis.reach(), axis.size.str()),
         room.is_constant() ? "use a smaller kernel" : "export with a larger minimum of this size");
   if (ceil && !room.is_constant() && !room.divide_exactly(Dim(axis.stride))) {
-    // No more than a stride beyond the elements, the last window begins before their end.
+    // Only windows at least as long as the stride and the padding are sure to begin before the end of the elements.
     if (axis.stride + axis.before > axis.reach())
       return a.unsupported("ceil_mode",
                            fmt::format("whether the last of windows of {} in steps of {} begins in the axis depends on "
@@ -97,7 +97,7 @@ Status need_same_dtype(const OpArgs& a, std::string_view name, const Value& v, D
   return a.fail(name, fmt::format("{} is not {}", describe(v), dtype_name(dtype)), "cast it before");
 }
 
-// Of the axes that are slid over; those before them are a batch, if it has one, and channels.
+// `spatial`: the number of axes that a window slides over. Before them are channels, and a batch if there is one.
 Status check_rank(const OpArgs& a, std::string_view name, size_t spatial) {
   const Value& x = a.tensor(name);
   if (x.shape.size() == spatial + 1 || x.shape.size() == spatial + 2) return {};

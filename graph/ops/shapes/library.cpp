@@ -69,7 +69,7 @@ Result<Types> infer_pairwise_distance(const OpArgs& a) {
   return one(both.dtype.result(), std::move(both.shape));
 }
 
-// Of each row of x1 and each of x2.
+// Distances of each row of x1 from each row of x2.
 Result<Types> infer_distances(const OpArgs& a) {
   QCG_CHECK(need_float(a, "x1"));
   const Value &x = a.tensor("x1"), &y = a.tensor("x2");

@@ -14,7 +14,7 @@ Result<Types> reduced_loss(const OpArgs& a, DType dtype, Shape each) {
   return one(dtype, reduction == 0 ? std::move(each) : Shape());
 }
 
-// Of the tensors among these that the op has.
+// Promotes those of these tensors that the op has.
 Result<PromotedOperands> promote_floats(const OpArgs& a, std::initializer_list<std::string_view> names) {
   PromotedOperands out;
   for (std::string_view name : names) {
@@ -43,7 +43,7 @@ Result<Types> infer_loss_of_elements(const OpArgs& a) {
   return reduced_loss(a, all.dtype.result(), all.shape);
 }
 
-// Of the last axis.
+// Losses of rows along the last axis.
 Result<Types> infer_loss_of_rows(const OpArgs& a) {
   QCG_TRY(rows, promote_floats(a, {"input1", "input2", "anchor", "positive", "negative"}));
   if (rows.shape.empty()) return a.fail(a.node.op->args[0].name, "expected rows, got numbers");
@@ -58,7 +58,7 @@ Result<Types> infer_loss_of_rows(const OpArgs& a) {
   return reduced_loss(a, rows.dtype.result(), rows.shape);
 }
 
-// Of classes along the last axis, [C] or [N, C].
+// Classes lie along the last axis, [C] or [N, C].
 Result<Types> infer_loss_of_margins(const OpArgs& a) {
   QCG_CHECK(need_float(a, "self"));
   const Value &self = a.tensor("self"), &target = a.tensor("target");
@@ -77,8 +77,8 @@ Result<Types> infer_loss_of_margins(const OpArgs& a) {
   return reduced_loss(a, self.dtype, each);
 }
 
-// Of classes along axis 1, or along the only axis; targets are numbers of classes, or of cross_entropy_loss their
-// probabilities.
+// Classes lie along axis 1, or along the only axis. Targets are numbers of classes; cross_entropy_loss also takes
+// probabilities of classes.
 Result<Types> infer_loss_of_classes(const OpArgs& a) {
   QCG_CHECK(need_float(a, "self"));
   const Value &self = a.tensor("self"), &target = a.tensor("target");

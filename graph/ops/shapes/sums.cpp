@@ -48,7 +48,7 @@ Result<Types> infer_tensordot(const OpArgs& a) {
   return one(x.dtype, std::move(shape));
 }
 
-// Of the last axes of both; a number scales.
+// Contracts the last axes of both; a number scales.
 Result<Types> infer_inner(const OpArgs& a) {
   QCG_CHECK(same_floats(a, "self", "other"));
   const Shape &x = a.tensor("self").shape, &y = a.tensor("other").shape;
@@ -232,7 +232,7 @@ Result<Types> infer_distance(const OpArgs& a) {
   return one(p.dtype.result(), {});
 }
 
-// Of rows: each and every one behind it.
+// Distances of each row from every row behind it.
 Result<Types> infer_distances_of_pairs(const OpArgs& a) {
   QCG_CHECK(need_float(a, "self"));
   QCG_CHECK(need_rank(a, "self", 2));

@@ -26,10 +26,11 @@ const ChannelLayer* find_channel_layer(Op op);  // nullptr: none of these
 // Upsampling and downsampling, as a row of the above.
 ValueId write_interpolation(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
 
-// Where the largest elements of a pool are.
-// Of the element at `tap` (-1 to 2) beside the one below a place that lies `share` above that: Keys' cubic with a = -0.75.
+// The weight of one of the four elements around a place, by Keys' cubic with a = -0.75. The place lies `share` above
+// tap 0; taps are -1 to 2.
 ValueId cubic_share(OpEmitter& e, ValueId share, int tap);
 
+// Where the largest elements of a pool are.
 ValueId write_pool_positions(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
 
 // Samples of an image at computed places, and the places of an affine transform: one value.

@@ -110,7 +110,7 @@ class PositionWriter {
     if (a.behind > 0) at = nearest(at, a, a.size - Dim(1), true);
     return at;
   }
-  // What lies beyond `limit` is a whole number of dilations back.
+  // Moves a tap that lies beyond `limit` back by a whole number of dilations.
   ValueId nearest(ValueId at, const WindowAxis& a, const Dim& limit, bool above) {
     if (a.dilation == 1)
       return above ? e_.binary("aten.minimum.default", at, limit) : e_.binary("aten.maximum.default", at, limit);

@@ -108,7 +108,7 @@ Values write_distance(OpEmitter& e, const Graph&, const Node& node) {
   return {norm_of(e, apart, *as_number(node.arg("p")), {}, false)};
 }
 
-// Of all pairs of rows: look-ups of both.
+// Both rows of each pair are looked up.
 Values write_distances_of_pairs(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = e.widened(node.tensor("self"));
   const std::vector<int64_t> pairs = combinations_of(graph.value(x).shape[0].constant(), 2, false);

@@ -27,8 +27,8 @@ double scale_of(const Transform& t, double size) {
   return t.normalization == 0 ? 1 : t.normalization == 1 ? 1 / std::sqrt(size) : 1 / size;
 }
 
-// [to, from] with the parts of each pair behind it. Of half of the frequencies to real numbers, all but the first and the
-// one in the middle stand for two, and those behind the middle for none.
+// [to, from] with the parts of each pair behind it. In a transform from half of the frequencies to real numbers, each
+// frequency but the first and the middle one stands for two, and those behind the middle for none.
 Tensor matrix_of(const Transform& t, DType dtype) {
   const int64_t n = t.size.constant(), from = t.from.constant(), to = t.to.constant();
   const int64_t in = t.from_real ? 1 : 2, out = t.to_real ? 1 : 2;
@@ -106,7 +106,7 @@ ValueId transformed(OpEmitter& e, const Graph& graph, ValueId x, size_t axis, co
   return permuted(e.reshape(y, rows), back, !t.to_real);
 }
 
-// Of real numbers the last axis first, to real numbers last: that halves what is left to do.
+// From real numbers the last axis comes first, to real numbers it comes last: that halves the work of the other axes.
 Values write_fourier(OpEmitter& e, const Graph& graph, const Node& node) {
   const bool from_real = node.op->arg_index("onesided") >= 0, to_real = node.op->arg_index("last_dim_size") >= 0;
   ValueId x = e.widened(node.tensor("self"));

@@ -91,7 +91,7 @@ class LossWriter {
     if (flag("swap")) far = binary("aten.minimum.default", far, distance("positive", "negative"));
     return reduced(relu(plus(minus(near, far), number("margin"))));
   }
-  // Of every class but the target's, how far it comes within the margin of that.
+  // By how much every class but the target's violates its margin to the target's.
   Values margins() {
     const ValueId x = rows("self");
     const Shape shape = graph_.value(x).shape;

@@ -25,7 +25,7 @@ Line line_of(OpEmitter& e, const Graph& graph, const Node& node) {
   return {x, axis_number(axis), shape[axis]};
 }
 
-// The element at place k of the order, and its position; of elements with a NaN that one, if `nan` asks for it.
+// The element at place k of the order, and its position. With `nan`, a NaN among the elements is the result.
 Values element_at(OpEmitter& e, const Graph& graph, const Line& line, const Dim& k, bool nan) {
   const auto [x, axis, size] = line;
   const ValueId order = e.op("aten.argsort.stable", {{"self", x}, {"stable", true}, {"dim", axis}});
@@ -52,7 +52,7 @@ Values write_kth_value(OpEmitter& e, const Graph& graph, const Node& node) {
   return element_at(e, graph, line_of(e, graph, node), *node.arg("k").get<Dim>() - Dim(1), false);
 }
 
-// Of the elements that are no NaN, which an order has first.
+// The median of the elements that are no NaN, which an order has first.
 Values write_nan_median(OpEmitter& e, const Graph& graph, const Node& node) {
   const auto [x, axis, size] = line_of(e, graph, node);
   if (!is_floating(graph.value(x).dtype)) return write_median(e, graph, node);
@@ -94,8 +94,8 @@ Values write_mode(OpEmitter& e, const Graph& graph, const Node& node) {
   return {swapped(at(x, position)), swapped(position)};
 }
 
-// Between the elements at the places below and above q * (size - 1); of elements with a NaN that one. nanquantile takes the
-// number of elements that are no NaN for the size; NaN comes last in the order.
+// Interpolates between the elements at the places below and above q * (size - 1); a NaN among the elements is the
+// result. nanquantile takes the number of elements that are no NaN as the size; NaN comes last in the order.
 Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   auto [x, axis, size] = line_of(e, graph, node);
   const DType dtype = graph.value(x).dtype;
@@ -142,7 +142,7 @@ Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
   return {list ? e.op("aten.permute.default", {{"self", y}, {"dims", order}}) : y};
 }
 
-// How many of the sequence are not greater than an element, or, to the left, not as great: all of them for NaN.
+// How many elements of the sequence are <= x (right) or < x (left); all of them if x is NaN.
 ValueId places_in(OpEmitter& e, const Graph& graph, ValueId sequence, ValueId x, bool right) {
   Shape columns = graph.value(sequence).shape, rows = graph.value(x).shape;
   if (columns.size() > 1) columns.insert(columns.end() - 1, Dim(1));

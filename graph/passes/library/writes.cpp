@@ -48,7 +48,7 @@ std::vector<ValueId> write_combined(OpEmitter& e, const Graph& graph, const Node
     if (op == "qcg.combine_at") args.push_back({"reduce", std::string(how)});
     return e.op(op, std::move(args));
   };
-  // Without what is there: what changes nothing, of extremes one of those that are written.
+  // Without the old values, the places first get a neutral number; for extremes, one of the numbers written there.
   if (!include_self)
     self = put("aten.scatter.src", self, sums ? filled(written, 0) : how == "prod" ? filled(written, 1) : write.src);
   const ValueId combined = put(sums ? Op("aten.scatter_add.default") : Op("qcg.combine_at"), self, write.src);
@@ -84,7 +84,7 @@ std::vector<ValueId> write_index_fill(OpEmitter& e, const Graph& graph, const No
                {{"self", self}, {"dim", node.arg("dim")}, {"index", index}, {"source", source}})};
 }
 
-// Of all elements as a list.
+// A write into all elements, seen as a list.
 std::vector<ValueId> write_put(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId self = node.tensor("self"), index = node.tensor("index");
   const Dim count = product(graph.value(index).shape), all = product(graph.value(self).shape);

@@ -2,8 +2,8 @@
 //
 // Why here: the graph that users have. Its facts: arguments equal to the schema's default are left out; getitem is
 // folded into the producer's outputs; sizes computed by sym_size and Python arithmetic are nodes of their own (here
-// they become Dims); sub-graphs, tokens and mutations exist (here they are refused by name, all unsupported operators
-// at once).
+// they become Dims); regions such as torch.no_grad() are sub-graphs (regions.cpp reads them in place); nodes may write
+// in place (mutations.h). All unsupported operators are refused at once, by name.
 //
 //   QCG_TRY(doc, JsonDocument::parse(text, ""));
 //   QCG_TRY(exported, read_torch_export(doc));

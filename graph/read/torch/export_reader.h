@@ -164,7 +164,7 @@ class TorchExportReader {
   bool is_integer_input(const std::string& symbol);
   void use_definition(const std::vector<Dim>& differences);
   void narrow(const Symbol& range);
-  // Of the guards, those that neither ranges of symbols nor positions in range imply, with the sizes that are known.
+  // The guards that neither ranges of symbols nor positions in range imply, with the sizes that are known.
   std::vector<SizeCondition> open_conditions();
   void note_conditions();
 

@@ -32,7 +32,7 @@ std::vector<std::string_view> conjuncts(std::string_view guard) {
   return out;
 }
 
-// Of sizes. What "or" joins are conditions of broadcasting, which the rules of shapes check.
+// One comparison of sizes. Conditions joined by "or" come from broadcasting, which the shape rules check.
 bool is_one_comparison(std::string_view guard) {
   return guard.find(".size()[") != guard.npos && guard.find(" or ") == guard.npos &&
          guard.find(" and ") == guard.npos && guard.find("._base.") == guard.npos && !is_of_strides(guard);

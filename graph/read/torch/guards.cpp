@@ -38,7 +38,7 @@ std::optional<SizeCondition> compare(const Comparison& c, const Dim& left, const
                             : std::nullopt;
 }
 
-// What Python's operators and functions of sizes are of Dims.
+// Python's operators and functions on sizes, as arithmetic on Dims.
 struct OfDims {
   using Value = Dim;
   const SizeOfInput& size_of;
@@ -65,7 +65,7 @@ struct Fraction {
   int64_t denominator = 1;
 };
 
-// What they are of such fractions.
+// The same on such fractions.
 struct OfFractions {
   using Value = Fraction;
   const SizeOfInput& size_of;
@@ -107,7 +107,7 @@ struct OfFractions {
   }
 };
 
-// What they are of numbers, when symbols have values. Integers beyond 2^53 are rounded.
+// The same on numbers, when symbols have values. Integers beyond 2^53 are rounded.
 struct OfNumbers {
   using Value = double;
   const SizeOfInput& size_of;

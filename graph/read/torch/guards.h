@@ -1,6 +1,6 @@
 // Guards: what torch found of sizes of inputs when it exported, as Python expressions (guards_code).
 //
-// Why here: torch keeps two symbols apart of which one is a multiple of the other, and views by both.
+// Why here: torch keeps two symbols apart even if one is a multiple of the other, and the shapes of views have both.
 //
 //   "(L['lengths'].size()[0] % 4) == 0", "L['x'].size()[0] == (L['lengths'].size()[0] // 4)"   ->  s2 = 4 * s77
 #pragma once
@@ -49,15 +49,15 @@ struct ExportedSize {
 };
 using ExportedSizes = std::map<std::string, ExportedSize, std::less<>>;
 
-// Symbols that are equal where two expressions are: those of the same axes, or else of the same sizes when torch exported,
-// where both expressions have the same form.
-// Stricter than the guard, under which other sizes may have the same product or quotient.
+// Symbols that are taken to be equal because two expressions of the same form are: symbols of the same axes, or else of
+// the same sizes when torch exported. This is stricter than the guard, because other sizes may have the same product or
+// quotient.
 //
 //   s0 * s1 - s2 * s3, x [s0, s1], y [s2, s3]   ->  s0 = s2, s1 = s3
 std::vector<SizeMultiple> find_equal_sizes(const Dim& difference, const ExportedSizes& exported);
 
-// What such a difference says alone, by symbol: it is 0 for multiples of a number, and for nothing else. Stricter than the
-// guard, it may be 0 for other sizes too if the exported size is a multiple.
+// By symbol, the number that it is a multiple of, because one difference is 0 for the multiples alone. If the exported
+// size is a multiple, the difference may be 0 for other sizes, too: this is stricter than the guard.
 //
 //   s0 * s1 - 2 * s0 * (s1 // 2)   ->  s1 is a multiple of 2
 //   s0 // 2 - 2 * (s0 // 4)        ->  s0 is a multiple of 4, if it was one

@@ -105,7 +105,7 @@ bool may_copy(std::string_view target) {
   return is_reshape(target) || target.starts_with("torch.ops.aten.contiguous.");
 }
 
-// Of one tensor it may be a view that permutes axes; of several it is memory of its own.
+// The result of one tensor may be a view that permutes axes; the result of several is memory of its own.
 bool is_einsum(std::string_view target) { return target.starts_with("torch.ops.aten.einsum."); }
 
 // to(…, copy = true), dropout(…, train = true).
@@ -409,7 +409,7 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   if (op == "aten.numpy_T.default" || op == "aten.mT.default") return emit(op, {result}, view);
   if (op == "aten.swapaxes.default") return emit(op, {result, view.arg("axis0"), view.arg("axis1")}, view);
   if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);
-  // Of dense memory these are views; of a view they may be copies, which nothing is written through.
+  // On dense memory these are views. On a view they may be copies, through which nothing is written.
   const bool dense = memories_.at(memory.base).base.empty() || views(memory.base, memory.names.front());
   const bool reshapes =
       op == "aten.view.default" || op == "aten.view_as.default" || op == "aten.unflatten.int" ||

@@ -3,7 +3,7 @@
 // Why here: a user wants to know everything that is missing at once, not one operator per attempt.
 //
 //   error[Unsupported]: 2 operators of this graph have no lowering
-//     torch.ops.aten.conv2d.default   20 nodes   first: $.graph_module.graph.nodes[3] (conv2d), model.py:41
+//     torch.ops.aten.special_airy_ai.default    20 nodes   first: $.graph_module.graph.nodes[3] (airy), model.py:41
 #pragma once
 
 #include <string_view>
@@ -37,7 +37,7 @@ bool changes_shape_alone(std::string_view target);
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",
                                   kScalarOf = "torch.ops.aten._local_scalar_dense.default";
 
-// Of a tensor as it is, that is view(self, size).
+// On a tensor as it is, this is view(self, size).
 inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.default";
 
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
