@@ -69,8 +69,9 @@ Status Planner::lower_matmul(const Node& node) {
   const View out = output_view(node.outputs[0], is_dense);
   View y = out;
   // Rows of all batches are those of one matrix where they are one distance apart and share w.
-  if (auto rows = reshape_view(x, {leading(x.shape), x.shape.back()}); rows && w.shape.size() == 2)
-    x = *rows, y = *reshape_view(y, {leading(y.shape), y.shape.back()});
+  const auto x_rows = reshape_view(x, {leading(x.shape), x.shape.back()}),
+             y_rows = reshape_view(y, {leading(y.shape), y.shape.back()});
+  if (x_rows && y_rows && w.shape.size() == 2) x = *x_rows, y = *y_rows;
   const std::vector<View> operands = {x, w, y}, lead = batch_axes(operands);
   MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(node.outputs[0]).dtype,
                         comment_of(node), static_cast<int>(lead[0].shape.size())};

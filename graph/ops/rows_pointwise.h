@@ -12,9 +12,9 @@ namespace qcg {
 
 // shapes/pointwise.cpp
 ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_power_of_tensors, infer_lerp, infer_activation,
-    infer_unary, infer_clamp, infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max, infer_logical_not,
-    infer_nan_to_num, infer_where, infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary,
-    infer_square, infer_compare, infer_triangle;
+    infer_unary, infer_fill_value, infer_clamp, infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max,
+    infer_logical_not, infer_nan_to_num, infer_where, infer_masked_fill, infer_like, infer_fill, infer_new,
+    infer_float_unary, infer_square, infer_compare, infer_triangle;
 // shapes/constant.cpp
 ShapeRule infer_integers, infer_numbers;
 
@@ -113,7 +113,7 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.lcm.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_numbers, "abs(mul(trunc_div(self, gcd(self, other)), other))"},
     {"aten.fill.Scalar", "(Tensor self, Scalar value) -> Tensor", pointwise, infer_unary, "value", in_place},
-    {"aten.fill.Tensor", "(Tensor self, Tensor value) -> Tensor", pointwise, infer_unary, "value"},
+    {"aten.fill.Tensor", "(Tensor self, Tensor value) -> Tensor", pointwise, infer_fill_value, "value"},
     {"aten.zero.default", "(Tensor self) -> Tensor", pointwise, infer_unary, "0"},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "

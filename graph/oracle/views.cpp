@@ -256,7 +256,9 @@ Result<Tensors> run_strides(const RefContext& c) {
   view.strides.clear();
   for (const Dim& stride : out.strides) view.strides.push_back(c.evaluate(stride));
   view.offset = c.evaluate(out.offset);
-  return Tensors{view.contiguous()};  // nothing else here walks backwards
+  Tensor dense = view.contiguous();                        // nothing else here walks backwards
+  dense.strides = Tensor::row_major_strides(dense.shape);  // also along axes of one element, whose stride is free
+  return Tensors{std::move(dense)};
 }
 
 std::span<const RefRow> reference_views() { return kViewsRules; }

@@ -119,7 +119,7 @@ class LayerExpander : OpEmitter {
   // What follows a layer, if it can be written for channels last.
   Status follow() {
     if (like_.outputs.empty()) return {};
-    const bool pointwise = like_.outputs.size() == 1 && as_pointwise(graph_, like_).has_value();
+    const bool pointwise = like_.outputs.size() == 1 && as_elementwise(graph_, like_).has_value();
     std::optional<Last> x;  // an operand that has them last, of an operation by elements one as large as the result
     for_each_input(like_, [&](ValueId id) {
       const auto it = last_.find(id);
@@ -201,6 +201,8 @@ class LayerExpander : OpEmitter {
       }
       id = channels_last(id, x.spatial).value;
     });
+    if (error_.ok() && is_op(node, "torchao.dequantize_affine.default"))
+      set_block_size(node, graph_.value(node.tensor("input")).shape);
     if (error_.ok()) give_first_axes({emit_like(node), x.spatial});
   }
 

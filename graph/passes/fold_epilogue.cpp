@@ -134,6 +134,8 @@ class EpilogueFolder {
     LinearNode linear = read_linear(graph_.nodes[id]);
     std::vector<Operand> operands;
     for (ValueId operand : pointwise->operands) operands.push_back(classify(linear, operand));
+    // zeros_like reads no element.
+    if (std::ranges::none_of(operands, [](const Operand& o) { return o.output >= 0; })) return false;
     if (auto why = why_not(id, linear, node, *pointwise, operands)) {
       const std::string name = node.origins.empty() ? graph_.value(node.outputs[0]).name : node.origins.back();
       refused_.push_back({user, {name, "not folded into " + linear_name(graph_, graph_.nodes[id]) + ": " + *why}});

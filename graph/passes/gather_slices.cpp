@@ -114,11 +114,12 @@ Result<ValueId> gather_slices(Graph& graph, const Node& node, int64_t& elements_
   const Dim axis(static_cast<int64_t>(begin));
   std::vector<ValueId> parts;
   for (const Run& run : runs)
-    parts.push_back(e.op("aten.slice.Tensor", {{"self", source},
-                                               {"dim", axis},
-                                               {"start", Dim(run.first)},
-                                               {"end", Dim(run.first + run.step * (run.count - 1) + (run.count > 0))},
-                                               {"step", Dim(run.step)}}));
+    parts.push_back(
+        e.op("aten.slice.Tensor", {{"self", source},
+                                   {"dim", axis},
+                                   {"start", Dim(run.first)},
+                                   {"end", Dim(run.count > 0 ? run.first + run.step * (run.count - 1) + 1 : run.first)},
+                                   {"step", Dim(run.step)}}));
   const ValueId joined = parts.size() == 1 ? parts[0] : e.op("aten.cat.default", {{"tensors", parts}, {"dim", axis}});
   const ValueId out = e.reshape(joined, out_shape);
   QCG_CHECK(Status(e.status()));

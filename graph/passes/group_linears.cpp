@@ -33,6 +33,7 @@ ValueId in_groups(Graph& graph, ValueId id, int64_t groups) {
 
 // Fills weight [E, N, K] and what belongs to it; says what is missing.
 std::optional<std::string> take_grouped_weight(Graph& graph, ValueId weight, bool weight_kn, LinearSpec& spec) {
+  if (graph.value(weight).shape[0].is_constant(0)) return "it has no groups";
   if (const ValueId constant = constant_of(graph, weight); constant != kNoValue) {
     const Tensor data = graph.value(constant).data;
     spec.weight = weight_kn ? add_parameter_view(graph, constant, data.transpose(1, 2)) : constant;

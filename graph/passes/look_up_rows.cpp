@@ -111,8 +111,9 @@ class RowLookUp : OpEmitter {
   }
 
   // Nodes that do the same on fewer rows.
-  static bool works_on_rows(const Node& node) {
-    if (is_any_op(node, kRowCasts) || !Op(node.op).row().formula.empty()) return true;
+  bool works_on_rows(const Node& node) const {
+    if (is_any_op(node, kRowCasts)) return true;
+    if (!Op(node.op).row().formula.empty()) return as_elementwise(graph_, node).has_value();
     if (is_op(node, kPerChannel)) return as_integer(node.arg("axis")) == 0;
     if (!is_op(node, "torchao.dequantize_affine.default")) return false;
     const auto* block = node.arg("block_size").get<std::vector<Dim>>();

@@ -36,10 +36,11 @@ constexpr int kDeepest = 24;               // operations between product and sof
 constexpr double kNever = -1e37;           // scores do not come near: what is less is a mask
 constexpr int64_t kMostNumbers = 1 << 22;  // of a constant that is searched for such numbers
 
-// An operand of a product: matrices in the last two axes. `transposed`: the product reads them transposed.
+// An operand of a product: matrices in the last two axes. `transposed`: the product reads them transposed. `is_shared`:
+// it has fewer axes than the product, so that what they lack, such as the batch, shares it.
 struct Side {
   ValueId id = kNoValue;
-  bool transposed = false;
+  bool transposed = false, is_shared = false;
 };
 
 struct Found {
@@ -242,7 +243,7 @@ class AttentionRecognizer : OpEmitter {
     if (!score || score->leaves(ExprKind::acc).empty()) return std::nullopt;
     f.score = std::move(*score);
     take_masks(f);
-    f.value = side_of(right_side(like_), nullptr);
+    f.value = side_of(like_, right_side(like_), nullptr);
     find_shared_heads(f);
     return f;
   }
@@ -380,15 +381,16 @@ class AttentionRecognizer : OpEmitter {
 
   std::optional<Expr> read_product(Found& f, const Node& node, double scale = 1) const {
     const bool sum = is_op(node, "aten.baddbmm.default");
-    f.query = side_of(node.tensor(sum ? "batch1" : "self"), &scale);
-    f.key = side_of(sum ? node.tensor("batch2") : right_side(node), &scale);
+    f.query = side_of(node, node.tensor(sum ? "batch1" : "self"), &scale);
+    f.key = side_of(node, sum ? node.tensor("batch2") : right_side(node), &scale);
     f.key.transposed = !f.key.transposed;
     return scale == 1 ? Expr::acc(0) : Expr::call("mul", {Expr::acc(0), Expr::number(scale)});
   }
 
   // One side of a product, as far as it can be followed: reshapes, matrices transposed, factors that are numbers.
-  Side side_of(ValueId id, double* scale) const {
+  Side side_of(const Node& product, ValueId id, double* scale) const {
     Side side{id};
+    side.is_shared = shape_of(id).size() < shape_of(product.outputs[0]).size();
     for (int depth = 0; depth < kDeepest; ++depth) {
       const Node* node = producer_of(graph_, side.id);
       if (!node || node->outputs.size() != 1) break;
@@ -400,7 +402,7 @@ class AttentionRecognizer : OpEmitter {
       }
       const bool swaps = is_op(*node, "aten.permute.default") && swaps_last(*node);
       const ValueId from = swaps ? node->tensor("self") : through_reshapes(side.id, /*once=*/false);
-      if (from == side.id || (!swaps && shape_of(from).size() != rank_)) break;
+      if (from == side.id || (!swaps && (side.is_shared || shape_of(from).size() != rank_))) break;
       side.transposed = side.transposed != swaps;
       side.id = from;
     }
@@ -435,7 +437,7 @@ class AttentionRecognizer : OpEmitter {
   ValueId matrices(const Side& side) {
     Shape shape = shape_of(side.id);
     if (shape.size() == 5) shape.erase(shape.begin() + 2);  // of repeated_heads
-    if (shape.size() == 3 && rank_ == 4)
+    if (shape.size() == 3 && rank_ == 4 && !side.is_shared)
       if (const auto heads = shape[0].divide_exactly(scores_[0])) shape = {scores_[0], *heads, shape[1], shape[2]};
     shape.insert(shape.begin(), 4 - std::min<size_t>(shape.size(), 4), Dim(1));
     const ValueId whole = reshape(side.id, shape);

@@ -92,7 +92,7 @@ class RowSlicer {
     }
     if (is_op(*node, "aten.reshape.default"))
       return axis_before(shape_of(node->tensor("self")), shape, axis) ? node : nullptr;
-    return as_pointwise(graph_, *node) ? node : nullptr;
+    return as_elementwise(graph_, *node) ? node : nullptr;
   }
 
   bool reaches_linear(ValueId id, size_t axis, int left = kLongestChain) const {
@@ -169,6 +169,8 @@ class RowSlicer {
         if (e.status().ok() && rows != operand) shape[window->axis] = shape_of(rows)[window->axis - missing];
         operand = rows;
       });
+      if (e.status().ok() && is_op(changed, "torchao.dequantize_affine.default"))
+        set_block_size(changed, shape_of(changed.tensor("input")));
       QCG_CHECK(Status(e.status()));
     }
     finish(id, maker, std::move(changed), whole, shape);

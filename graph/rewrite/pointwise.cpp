@@ -50,6 +50,17 @@ std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
   return read_formula(graph, node, reader);
 }
 
+std::optional<Pointwise> as_elementwise(const Graph& graph, const Node& node) {
+  auto pointwise = as_pointwise(graph, node);
+  if (pointwise && !pointwise->expr.leaves(ExprKind::pos).empty()) pointwise.reset();
+  return pointwise;
+}
+
+void set_block_size(Node& node, const Shape& shape) {
+  if (!is_op(node, "torchao.dequantize_affine.default")) return;
+  node.args[static_cast<size_t>(node.op->arg_index("block_size"))] = std::vector<Dim>(shape.begin(), shape.end());
+}
+
 Shape shape_beyond(const Graph& graph, const std::vector<ValueId>& operands, const Shape& result) {
   Shape spanned;
   for (ValueId id : operands) spanned = broadcast_shapes(spanned, graph.value(id).shape).value_or(Shape());

@@ -16,6 +16,13 @@ namespace qcg {
 // nullopt when the node is not pointwise or an argument is not understood. Casts (aten.to.dtype) are pointwise.
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node);
 
+// The same, of a node whose elements depend on those of its operands alone and not on where they are, as tril and eye do:
+// it may change places with what moves elements.
+std::optional<Pointwise> as_elementwise(const Graph& graph, const Node& node);
+
+// The dequantization of a whole tensor says the shape of its operand. `node` has got an operand of this shape.
+void set_block_size(Node& node, const Shape& shape);
+
 // What a loop is told besides its operands: the shape of its result where they do not span it.
 Shape shape_beyond(const Graph& graph, const std::vector<ValueId>& operands, const Shape& result);
 

@@ -139,6 +139,56 @@ TEST_CASE("a part written into windows that overlap goes into a copy, one along 
   CHECK(run.status == 0);
 }
 
+TEST_CASE("attention whose keys and values all batches share") {
+  const Run run = run_on(
+      "graph(%q: f32[2, 4, 5, 8], %k: f32[4, 7, 8], %v: f32[4, 7, 8], %one: f32[4, 5, 8], %vs: f32[2, 4, 7, 8]) {\n"
+      "  %t = aten.permute.default(self = %k, dims = [0, 2, 1]) : f32[4, 8, 7]\n"
+      "  %s = aten.matmul.default(self = %q, other = %t) : f32[2, 4, 5, 7]\n"
+      "  %p = aten.softmax.int(self = %s, dim = -1) : f32[2, 4, 5, 7]\n"
+      "  %a = aten.matmul.default(self = %p, other = %v) : f32[2, 4, 5, 8]\n"
+      "  %vt = aten.permute.default(self = %vs, dims = [0, 1, 3, 2]) : f32[2, 4, 8, 7]\n"
+      "  %s1 = aten.matmul.default(self = %one, other = %vt) : f32[2, 4, 5, 7]\n"
+      "  %p1 = aten.softmax.int(self = %s1, dim = -1) : f32[2, 4, 5, 7]\n"
+      "  %b = aten.matmul.default(self = %p1, other = %vs) : f32[2, 4, 5, 8]\n"
+      "  return %a, %b\n}\n",
+      {"check", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
+TEST_CASE("what computes with positions does not change places with slices, look-ups and layers") {
+  const Run run = run_on(
+      "symbol m in [3, 64]\nparam @w: f32[16, 40]\nparam @table: bf16[256, 64]\nparam @c: f32[4, 3, 3, 3]\n"
+      "graph(%x: f32[m, 40], %i: i64[m], %image: f32[1, 3, 10, 10]) {\n"
+      "  %y = aten.linear.default(input = %x, weight = @w) : f32[m, 16]\n"
+      "  %low = aten.tril.default(self = %y) : f32[m, 16]\n"
+      "  %last = aten.slice.Tensor(self = %low, dim = 0, start = -1) : f32[1, 16]\n"
+      "  %ids = aten.clamp.default(self = %i, min = 0, max = 2) : i64[m]\n"
+      "  %wide = aten.to.dtype(self = @table, dtype = f32) : f32[256, 64]\n"
+      "  %half = aten.triu.default(self = %wide) : f32[256, 64]\n"
+      "  %rows = aten.embedding.default(weight = %half, indices = %ids) : f32[m, 64]\n"
+      "  %count = aten.arange.default(end = m, dtype = i64) : i64[m]\n"
+      "  %places = aten.index.Tensor(self = %count, indices = [%ids]) : i64[m]\n"
+      "  %layer = aten.conv2d.default(input = %image, weight = @c) : f32[1, 4, 8, 8]\n"
+      "  %corner = aten.tril.default(self = %layer) : f32[1, 4, 8, 8]\n"
+      "  %zeros = aten.fill.Scalar(self = %y, value = 0) : f32[m, 16]\n"
+      "  return %last, %rows, %places, %corner, %zeros\n}\n",
+      {"check", "--weights", "random:1", "--m", "3,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
+TEST_CASE("a product of no columns, and rows at no positions") {
+  const Run run = run_on(
+      "param @none: i64[0]\ngraph(%x: f32[2, 6], %w: f32[6, 0], %z: f32[4, 3]) {\n"
+      "  %y = aten.matmul.default(self = %x, other = %w) : f32[2, 0]\n"
+      "  %rows = aten.index.Tensor(self = %z, indices = [@none]) : f32[0, 3]\n"
+      "  return %y, %rows\n}\n",
+      {"check", "--weights", "random:1", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
   const std::string first =

@@ -177,7 +177,8 @@ Result<Types> infer_kron(const OpArgs& a) {
 
 Result<Types> infer_channel_shuffle(const OpArgs& a) {
   const Value& self = a.tensor("self");
-  if (self.shape.size() < 3 || !self.shape[1].divide_exactly(a.dim("groups")))
+  if (self.shape.size() < 3 || range_of(a.dim("groups"), a.graph.symbols).min < 1 ||
+      !self.shape[1].divide_exactly(a.dim("groups")))
     return a.fail("groups", fmt::format("{} groups of the channels of {}", a.dim("groups").str(), describe(self)));
   return one(self.dtype, self.shape);
 }

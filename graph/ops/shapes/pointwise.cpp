@@ -188,6 +188,13 @@ Result<Types> infer_fill(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(dtype), a.node.op->arg_index("size") >= 0 ? a.dims("size") : Shape{});
 }
 
+Result<Types> infer_fill_value(const OpArgs& a) {
+  const Value& value = a.tensor("value");
+  if (!value.shape.empty())
+    return a.fail("value", fmt::format("{} is not one number", describe(value)), "fill with a number");
+  return infer_unary(a);
+}
+
 // new_full and its kin: of self's dtype unless one is given.
 Result<Types> infer_new(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.dims("size"));

@@ -206,6 +206,7 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
   if (!repeats || !is_at_least_0(*repeats, a.graph))
     return a.fail("repeats", "expected a number that is not negative", "export with a range without negative numbers");
   if (a.node.arg("dim").is_none()) return one(self.dtype, {product(self.shape) * *repeats});
+  if (self.shape.empty()) return a.fail("dim", "the tensor has no axes");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   Shape shape = self.shape;
   shape[axis] = shape[axis] * *repeats;
