@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "cli/cli.h"
 #include "cli/report.h"
@@ -148,7 +149,7 @@ Result<std::vector<TuneRecord>> read_selected(const std::string& path, const Log
 int compare(const Session& session, const LogFlags& flags, const std::vector<TuneRecord>& records) {
   auto others = read_selected(flags.other, flags);
   if (!others.ok()) return fail(session, others.error());
-  for (const std::vector<TuneRecord>* log : {&records, &*others})
+  for (const auto* log : {&records, &std::as_const(*others)})
     for (const TuneRecord& r : *log)
       if (r.compiled_for != log->front().compiled_for)
         return fail(session, {ErrorCode::Usage, "--compare", "the log has records of several targets",

@@ -20,8 +20,8 @@ constexpr const char* kDocs = "docs/native_json.md describes the format";
 constexpr int64_t kMaxInlineElements = 1'000'000;
 
 // The variants of an op that a short name prefers, in this order.
-constexpr std::string_view kOverloads[] = {"default",    "Tensor",        "dtype",       "int",
-                                           "using_ints", "Tensor_Scalar", "dim_IntList", "dim"};
+constexpr std::string_view kOverloads[] = {"default",       "Tensor",      "dtype", "int",      "using_ints",
+                                           "Tensor_Scalar", "dim_IntList", "dim",   "self_int", "input"};
 
 class NativeReader {
  public:
