@@ -138,8 +138,8 @@ TEST_CASE("native: hostile files are refused by path and reason") {
   const Row rows[] = {
       {"version", [](Json& j) { j["version"] = 2; }, ErrorCode::Unsupported, "$.version", "version 2"},
       {"no version", [](Json& j) { j.erase("version"); }, ErrorCode::BadInput, "$", "'version' is missing"},
-      {"op", [](Json& j) { j["nodes"][0]["op"] = "conv_transpose2d"; }, ErrorCode::Unsupported, "$.nodes[0].op",
-       "no operator 'conv_transpose2d'"},
+      {"op", [](Json& j) { j["nodes"][0]["op"] = "conv_transpose4d"; }, ErrorCode::Unsupported, "$.nodes[0].op",
+       "no operator 'conv_transpose4d'"},
       {"argument", [](Json& j) { j["nodes"][0]["inputs"]["wait"] = 1; }, ErrorCode::BadInput, "$.nodes[0].inputs.wait",
        "no argument 'wait'"},
       {"missing argument", [](Json& j) { j["nodes"][0]["inputs"].erase("weight"); }, ErrorCode::BadInput,
