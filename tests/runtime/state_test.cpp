@@ -321,7 +321,8 @@ TEST_CASE("C: state is created, run, read, cloned, reset and freed") {
   CHECK(qcg_state_tensor(state, "x", &view) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_tensor(state, nullptr, &view) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_clone(state, nullptr) == QCG_ERROR_BAD_INPUT);
-  CHECK(qcg_state_create(nullptr, &state) == QCG_ERROR_BAD_INPUT);
+  qcg_state* none = nullptr;
+  CHECK(qcg_state_create(nullptr, &none) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_reset(nullptr) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_n_states(nullptr) == 0);
   qcg_state_free(state);
