@@ -87,6 +87,11 @@ constexpr AxesOperator kAxesOperators[] = {
     {"aten.mul.Scalar"},
     {"aten.div.Scalar"},
     {"aten.zeros_like.default"},
+    {"aten.zero.default"},
+    {"aten.copy.default"},
+    {"aten.index_put.default"},
+    {"aten.slice_scatter.default", "dim"},
+    {"aten.select_scatter.default", "dim"},
 };
 
 Dim counted_over_pair(const Dim& axis) { return axis.is_constant() && axis.constant() < 0 ? axis - Dim(1) : axis; }
@@ -324,6 +329,11 @@ Result<std::vector<ValueId>> ComplexPairs::compute(const OpSchema& schema, std::
     return Error::unsupported(like.where, schema.name + " of complex numbers has no lowering", kComplexHelp);
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = schema.args[i].name;
+    const ValueId* written = arg == "src" || arg == "values" ? args[i].get<ValueId>() : nullptr;
+    if (written && !is_pair(*written)) {
+      QCG_TRY(pair, cast({*written, false}, graph_.value(*self).dtype, like));
+      args[i] = pair;
+    }
     if (("," + std::string(known->axes) + ",").find("," + arg + ",") != std::string::npos) count_over_pair(args[i]);
     if (arg != known->sizes) continue;
     if (auto* sizes = std::get_if<std::vector<Dim>>(&args[i].v)) sizes->push_back(Dim(known->of_pair));

@@ -104,6 +104,43 @@ TEST_CASE("torch.export: zeros and numbers everywhere of complex numbers are pai
     CHECK_MESSAGE(real.find(part) != std::string::npos, real);
 }
 
+TEST_CASE("torch.export: complex memory is written through its parts and its views as real numbers") {
+  const auto written = [](const char* view, Json given, Json meta, const char* write, Json source) {
+    Json j = rotary_export();
+    Json& graph = graph_of(j);
+    graph["tensor_values"]["m"] = complex_meta({3, 2});
+    graph["tensor_values"]["part"] = graph["tensor_values"]["w"] = meta;
+    Json nodes = {graph["nodes"][1],
+                  graph["nodes"][2],
+                  node_named("m", "zeros.default",
+                             {argument("size", {{"as_ints", {3, 2}}}), argument("dtype", {{"as_scalar_type", 10}})}),
+                  node_named("part", view, {argument("self", tensor("m"))}),
+                  node_named("w", write, {argument("self", tensor("part"))}),
+                  graph["nodes"][4]};
+    for (const Json& input : given) nodes[3]["inputs"].push_back(input);
+    nodes[4]["inputs"].push_back(source);
+    nodes[5]["inputs"] = Json::array({argument("self", tensor("m"))});
+    graph["nodes"] = nodes;
+    auto read = read_bytes(j.dump());
+    return read.ok() ? print_graph(*read) : read.error().to_string();
+  };
+  const Json first_row = {argument("dim", {{"as_int", 0}}), argument("end", {{"as_int", 1}})};
+  const std::string row =
+      written("slice.Tensor", first_row, complex_meta({1, 2}), "copy_.default", argument("src", tensor("row")));
+  CHECK_MESSAGE(row.find("aten.slice_scatter.default(") != std::string::npos, row);
+  CHECK_MESSAGE(row.find("%w, end = 1) : f32[3, 2, 2]") != std::string::npos, row);
+  const std::string real =
+      written("real.default", Json::array(), real_meta({3, 2}), "fill_.Scalar", argument("value", {{"as_float", 5.0}}));
+  CHECK_MESSAGE(real.find("aten.fill.Scalar(") != std::string::npos, real);
+  CHECK_MESSAGE(real.find("dim = -1, start = 0, end = 1) : f32[3, 2, 2]") != std::string::npos, real);
+  const std::string pairs = written("view_as_real.default", Json::array(), real_meta({3, 2, 2}), "add_.Scalar",
+                                    argument("other", {{"as_float", 1.0}}));
+  CHECK_MESSAGE(pairs.find("aten.add.Scalar(") != std::string::npos, pairs);
+  const std::string conjugate = written("conj.default", Json::array(), complex_meta({3, 2}), "mul_.Scalar",
+                                        argument("other", {{"as_float", 2.0}}));
+  CHECK_MESSAGE(conjugate.find("views of a tensor that the model writes to") != std::string::npos, conjugate);
+}
+
 TEST_CASE("torch.export: complex numbers that have no real form are refused") {
   const auto error_of = [](const Json& j) {
     auto graph = read_bytes(j.dump());

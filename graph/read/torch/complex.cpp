@@ -7,21 +7,27 @@
 
 namespace qcg {
 
-Result<bool> TorchExportReader::takes_complex(const JsonCursor& node) const {
+Result<bool> TorchExportReader::takes_complex(const JsonCursor& node) {
   QCG_TRY(inputs, node.array_at("inputs"));
-  const auto is_complex = [&](const JsonCursor& argument) {
+  bool takes = false;
+  // Memory that was written, and its views, are other values under the same names.
+  const auto look_at = [&](const JsonCursor& argument) {
     const auto name = argument.find("name");
-    return name && name->is(JsonKind::string) && is_complex_name(*name->string());
+    if (!name || !name->is(JsonKind::string) || !is_complex_name(*name->string())) return;
+    takes = true;
+    const auto value = scope_.tensors.find(*name->string());
+    if (value != scope_.tensors.end()) complex_values_.insert(value->second);
   };
   for (JsonCursor input : inputs) {
     QCG_TRY(argument, input.at("arg"));
     QCG_TRY(value, read_union(argument));
-    if (value.key() == "as_complex" || (value.key() == "as_tensor" && is_complex(value))) return true;
+    takes = takes || value.key() == "as_complex";
+    if (value.key() == "as_tensor") look_at(value);
     if (value.key() != "as_tensors" || !value.is(JsonKind::array)) continue;
     for (JsonCursor one : value)
-      if (one.is(JsonKind::object) && is_complex(one)) return true;
+      if (one.is(JsonKind::object)) look_at(one);
   }
-  return false;
+  return takes;
 }
 
 bool TorchExportReader::gives_complex(const JsonCursor& node) const {
@@ -46,10 +52,43 @@ bool TorchExportReader::is_complex_name(std::string_view name) const {
   return meta != metas_.end() && is_complex_meta(meta->second);
 }
 
+Status TorchExportReader::add_complex_view(const JsonCursor& node, const std::vector<ValueId>& made) {
+  const Value& value = graph().value(made[0]);
+  const auto memory = scope_.tensors.find(first_tensor(node));
+  if (made.size() == 1 && value.kind == ValueKind::node && memory != scope_.tensors.end()) {
+    const Node& view = graph().nodes[value.producer];
+    const ValueId* self = view.args.empty() ? nullptr : view.args[0].get<ValueId>();
+    if (self && *self == memory->second && is_view_of_memory(*view.op)) {
+      mutations_.add_views(node, value.producer);
+      return {};
+    }
+  }
+  return node.unsupported("complex numbers are views of a tensor that the model writes to",
+                          "write to pairs of real numbers, and view a copy of them as complex numbers");
+}
+
+Result<ValueId> TorchExportReader::complex_written(const JsonCursor& node, const OpSchema& op, std::vector<Arg> args,
+                                                   const Node& like) {
+  if (op.name == "aten.fill.Scalar") return read_complex_fill(node, op, like);
+  const auto is_pair = [&](ValueId id) { return complex_values_.contains(id); };
+  QCG_TRY(results, pairs_.compute(op, std::move(args), is_pair, like));
+  return results[0];
+}
+
+Status TorchExportReader::convert_pairs(const OpSchema& op, std::vector<Arg>& args, const std::string& where) {
+  const std::vector<Arg> given = args;
+  QCG_CHECK(convert_numbers(op, args, where));
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ValueId* id = given[i].get<ValueId>();
+    if (id && complex_values_.contains(*id)) complex_values_.insert(*args[i].get<ValueId>());
+  }
+  return {};
+}
+
 Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* op, std::string where) {
-  if (mutations_.follows(node))
-    return node.unsupported("complex numbers are views of a tensor that the model writes to",
-                            "write to pairs of real numbers, and view a copy of them as complex numbers");
+  if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
+  if (const auto noted = takes_complex(node); !noted.ok()) return noted.error();
+  const bool follows = regions_ == 0 && mutations_.follows(node);
   Node like;
   like.where = std::move(where);
   QCG_TRY(origin, node_name(node, {}));
@@ -65,12 +104,7 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
     made = {result};
   } else if (op) {
     QCG_TRY(args, read_arguments(node, *op, false));
-    const std::vector<Arg> given = args;
-    QCG_CHECK(convert_numbers(*op, args, like.where));
-    for (size_t i = 0; i < args.size(); ++i) {  // what was converted is a pair still
-      const ValueId* id = given[i].get<ValueId>();
-      if (id && complex_values_.contains(*id)) complex_values_.insert(*args[i].get<ValueId>());
-    }
+    QCG_CHECK(convert_pairs(*op, args, like.where));
     QCG_TRY(results, pairs_.compute(
                          *op, std::move(args), [&](ValueId id) { return complex_values_.contains(id); }, like));
     made = std::move(results);
@@ -79,7 +113,9 @@ Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* o
     QCG_TRY(result, pairs_.compute(*node.string_at("target"), operands, like));
     made = {result};
   }
-  return define_checked(node, made);
+  QCG_CHECK(define_checked(node, made));
+  const bool is_view = op ? is_view_of_memory(*op) : is_complex_view(*node.string_at("target"));
+  return follows && is_view ? add_complex_view(node, made) : Status();
 }
 
 Result<ValueId> TorchExportReader::complex_number(const JsonCursor& argument, const OpSchema& op,
@@ -115,7 +151,7 @@ Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, con
   ValueId pair = kNoValue;
   for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
-    if (name != "fill_value" && name != "s") continue;
+    if (name != "fill_value" && name != "value" && name != "s") continue;
     QCG_TRY(argument, input.at("arg"));
     QCG_TRY(number, complex_number(argument, op, node));
     pair = number;

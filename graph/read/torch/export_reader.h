@@ -183,7 +183,8 @@ class TorchExportReader {
 
   // ---- complex.cpp: complex numbers, as pairs
 
-  Result<bool> takes_complex(const JsonCursor& node) const;
+  // Also notes which values are pairs: those of complex names.
+  Result<bool> takes_complex(const JsonCursor& node);
   // A complex number of Python, as a pair; kNoValue: the argument is something else.
   Result<ValueId> complex_number(const JsonCursor& argument, const OpSchema& op, const JsonCursor& node);
   Result<ValueId> pair_of(double real, double imag, const Node& like);  // f64
@@ -194,6 +195,12 @@ class TorchExportReader {
   Status read_complex(const JsonCursor& node, const OpSchema* op, std::string where);
   // A cast to complex numbers. Their dtype is that of the result.
   Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like);
+  // convert_numbers; what it converts of pairs is a pair still.
+  Status convert_pairs(const OpSchema& op, std::vector<Arg>& args, const std::string& where);
+  // The next value of complex memory that a node writes to.
+  Result<ValueId> complex_written(const JsonCursor& node, const OpSchema& op, std::vector<Arg> args, const Node& like);
+  // After a view of memory that is followed was read, one of the two being complex.
+  Status add_complex_view(const JsonCursor& node, const std::vector<ValueId>& made);
   // zeros, ones and full of complex numbers.
   Result<ValueId> read_complex_fill(const JsonCursor& node, const OpSchema& op, const Node& like);
   Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const;

@@ -87,14 +87,6 @@ bool may_return_itself(std::string_view target) {
                             "torch.ops.aten.feature_dropout.", "torch.ops.aten.feature_alpha_dropout."});
 }
 
-// Complex numbers as pairs of real ones, or their parts.
-bool is_complex_view(std::string_view target) {
-  return is_one_of(
-      target, {"torch.ops.aten.view_as_complex.", "torch.ops.aten.view_as_real.", "torch.ops.aten.real.",
-               "torch.ops.aten.imag.", "torch.ops.aten.conj.", "torch.ops.aten._conj.", "torch.ops.aten.resolve_conj.",
-               "torch.ops.aten.resolve_neg.", "torch.ops.aten.conj_physical."});
-}
-
 bool is_reshape(std::string_view target) {
   return is_one_of(target, {"torch.ops.aten.reshape.", "torch.ops.aten.reshape_as.", "torch.ops.aten.flatten.",
                             "torch.ops.aten.ravel."});
@@ -167,6 +159,14 @@ void for_each_view(const JsonCursor& node, F&& f) {
 }
 
 }  // namespace
+
+// Complex numbers as pairs of real ones, or their parts.
+bool is_complex_view(std::string_view target) {
+  return is_one_of(
+      target, {"torch.ops.aten.view_as_complex.", "torch.ops.aten.view_as_real.", "torch.ops.aten.real.",
+               "torch.ops.aten.imag.", "torch.ops.aten.conj.", "torch.ops.aten._conj.", "torch.ops.aten.resolve_conj.",
+               "torch.ops.aten.resolve_neg.", "torch.ops.aten.conj_physical."});
+}
 
 bool is_view_of_memory(const OpSchema& op) {
   const auto is_in = [&](const auto& ops) { return std::ranges::find(ops, Op(&op)) != std::end(ops); };
@@ -414,6 +414,8 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
   const bool reshapes =
       op == "aten.view.default" || op == "aten.view_as.default" || op == "aten.unflatten.int" ||
       op == "aten.unsqueeze.default" || op.starts_with("aten.squeeze.") || op.starts_with("aten.atleast_") ||
+      op == "aten.alias.default" ||  // real numbers as complex ones
+
       (dense && (op == "aten.reshape.default" || op == "aten.reshape_as.default" || op == "aten.flatten.using_ints" ||
                  op == "aten.ravel.default" || op == "aten.contiguous.default"));
   if (reshapes) return emit("aten.reshape.default", {result, std::vector<Dim>(shape.begin(), shape.end())}, view);

@@ -28,6 +28,9 @@ namespace qcg {
 // Whether torch gives a view, or may: flip and repeats are views here alone, and do not see what is written later.
 bool is_view_of_memory(const OpSchema& op);
 
+// Complex numbers as pairs of real ones, the other way round, or their parts.
+bool is_complex_view(std::string_view target);
+
 // The name of the tensor that a node takes first, of an einsum its only one; empty if its first argument is none.
 std::string_view first_tensor(const JsonCursor& node);
 

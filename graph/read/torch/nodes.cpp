@@ -56,6 +56,11 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     return node.unsupported("a region under torch.no_grad() or torch.autocast writes to a tensor", kExportWithoutGrad);
   if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
   const bool follows = regions_ == 0 && mutations_.follows(node);
+  bool has_complex_operand = false;
+  if (has_complex_) {
+    QCG_TRY(takes, takes_complex(node));
+    has_complex_operand = takes;
+  }
   if (follows) {
     QCG_TRY(is_alias, read_alias(node));
     if (is_alias) return {};
@@ -70,11 +75,9 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
     if (windows != kNoValue) return define_checked(node, {windows});
   }
   if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
-  if (has_complex_) {
-    QCG_TRY(has_complex_operand, takes_complex(node));
-    if (has_complex_operand || ((is_torch_cast(written) || is_torch_fill(written)) && gives_complex(node)))
-      return read_complex(node, &written, std::move(where));
-  }
+  if (has_complex_operand ||
+      (has_complex_ && (is_torch_cast(written) || is_torch_fill(written)) && gives_complex(node)))
+    return read_complex(node, &written, std::move(where));
   QCG_TRY(is_filled, read_filled(node, written, where));
   QCG_TRY(is_float8_weight, read_float8(node, written, where));
   if (is_filled || is_float8_weight) return {};
@@ -164,10 +167,17 @@ Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& wri
   QCG_TRY(target_at, node.at("target"));
   QCG_TRY(target, target_at.string());
   QCG_TRY(args, read_arguments(node, op, false));
-  QCG_CHECK(convert_numbers(op, args, where));
+  QCG_CHECK(convert_pairs(op, args, where));
   Node made;
   made.op = &op;
   made.where = where;
+  if (const ValueId* self = args[0].get<ValueId>(); self && complex_values_.contains(*self)) {
+    QCG_TRY(origin, node_name(node, {}));
+    made.origins = {origin};
+    QCG_TRY(result, complex_written(node, op, std::move(args), made));
+    complex_values_.insert(result);
+    return mutations_.write(node, result);
+  }
   // These convert what they write.
   if (op.name == "aten.copy.default" || op.name == "aten.fill.Tensor") {
     const ValueId self = *args[0].get<ValueId>(), given = *args[1].get<ValueId>();
