@@ -15,6 +15,8 @@
 namespace qcg {
 namespace {
 
+constexpr size_t kMostConditions = 256;  // of a graph: each is compared with every size that a rule asks for
+
 // Where the elements of a tensor are in memory, in elements.
 struct Placement {
   std::vector<Dim> sizes, strides;
@@ -102,10 +104,10 @@ Result<ValueId> TorchExportReader::read_as_strided(const JsonCursor& node, const
   // Each run checks what the ranges of its sizes do not say.
   const auto needs = [&](const Dim& difference, std::string_view what) {
     if (is_at_least_0(difference, graph())) return true;
-    if (!difference.valid() || difference.is_constant()) return false;
+    if (!difference.valid() || difference.is_constant() || graph().conditions.size() >= kMostConditions) return false;
     guards_.push_back({SizeCondition::Says::at_least_0, difference, fmt::format("as_strided {}", what)});
-    graph().conditions = open_conditions();
-    return is_at_least_0(difference, graph());
+    graph().conditions.push_back(guards_.back());
+    return true;
   };
   for (const Dim& size : wanted.sizes)
     if (!needs(size - Dim(1), fmt::format("reads {} elements, at least one", size.str()))) return refused();

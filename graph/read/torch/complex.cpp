@@ -148,6 +148,7 @@ Result<ValueId> TorchExportReader::pair_of(double real, double imag, const Node&
 Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, const OpSchema& op, const Node& like) {
   QCG_TRY(inputs, node.array_at("inputs"));
   QCG_TRY(outputs, node.array_at("outputs"));
+  if (outputs.size() != 1) return node.bad("what fills a tensor has one result", kExportGraphAgain);
   ValueId pair = kNoValue;
   for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
