@@ -14,24 +14,28 @@ namespace {
 // Whether two elements of the view may be one in memory: those of an axis that is repeated, windows that overlap.
 // Axes are placed from the innermost on: each must step over all that those before it span.
 bool may_share_elements(const View& view, std::span<const Symbol> symbols) {
-  std::vector<size_t> left;
-  for (size_t axis = 0; axis < view.shape.size(); ++axis)
-    if (!view.shape[axis].is_constant(1)) left.push_back(axis);
+  struct Axis {
+    Dim size, step;
+  };
+  std::vector<Axis> left;
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    const Dim& stride = view.strides[axis];
+    if (!view.shape[axis].is_constant(1))
+      left.push_back({view.shape[axis], range_of(stride, symbols).max < 0 ? Dim(0) - stride : stride});
+  }
   Dim span = 1;
   while (!left.empty()) {
-    auto best = left.end();
-    int64_t least = INT64_MAX;
-    for (auto axis = left.begin(); axis != left.end(); ++axis) {
-      const Dim& stride = view.strides[*axis];
-      const Dim step = range_of(stride, symbols).max < 0 ? Dim(0) - stride : stride;
-      const int64_t beyond = range_of(step - span, symbols).min;
-      if (beyond >= 0 && beyond < least) best = axis, least = beyond;
-    }
-    if (best == left.end()) return true;
-    const Dim& stride = view.strides[*best];
-    const Dim step = range_of(stride, symbols).max < 0 ? Dim(0) - stride : stride;
-    span = span + (view.shape[*best] - Dim(1)) * step;
-    left.erase(best);
+    // One that leaves no gap; else the nearest, of equals the last: a size known only at run time may be 1.
+    auto next = std::ranges::find(left, span, &Axis::step);
+    int64_t nearest = INT64_MAX;
+    if (next == left.end())
+      for (auto axis = left.begin(); axis != left.end(); ++axis) {
+        const int64_t gap = range_of(axis->step - span, symbols).min;
+        if (gap >= 0 && gap <= nearest) next = axis, nearest = gap;
+      }
+    if (next == left.end()) return true;
+    span = span + (next->size - Dim(1)) * next->step;
+    left.erase(next);
   }
   return false;
 }

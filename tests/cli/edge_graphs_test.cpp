@@ -139,6 +139,21 @@ TEST_CASE("a part written into windows that overlap goes into a copy, one along 
   CHECK(run.status == 0);
 }
 
+TEST_CASE("a part of an image whose sizes only a run knows is written in place") {
+  const std::string text =
+      "symbol h in [1, 64]\nsymbol w in [1, 64]\ngraph(%x: f32[2, 3, h, w], %s: f32[2, h, 1]) {\n"
+      "  %p = aten.relu.default(self = %x) : f32[2, 3, h, w]\n"
+      "  %u = aten.select.int(self = %p, dim = 1, index = 1) : f32[2, h, w]\n"
+      "  %y = aten.slice_scatter.default(self = %u, src = %s, dim = 2, start = 0, end = 1) : f32[2, h, w]\n"
+      "  return %y\n}\n";
+  const Run explained = run_on(text, {"explain"});
+  INFO(explained.out, explained.err);
+  CHECK(explained.status == 0);
+  CHECK(explained.out.find("copy into") != std::string::npos);
+  CHECK(explained.out.find("share memory") == std::string::npos);
+  CHECK(run_on(text, {"check", "--m", "1,5", "--json"}).status == 0);
+}
+
 TEST_CASE("attention whose keys and values all batches share") {
   const Run run = run_on(
       "graph(%q: f32[2, 4, 5, 8], %k: f32[4, 7, 8], %v: f32[4, 7, 8], %one: f32[4, 5, 8], %vs: f32[2, 4, 7, 8]) {\n"
