@@ -16,6 +16,7 @@
 #include "codegen/program/staging.h"
 #include "codegen/tune/tune.h"
 #include "runtime/memory.h"
+#include "runtime/module.h"
 #include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
 
@@ -121,10 +122,9 @@ class Combiner {
     const std::string old_name = program_name_of(part.directory);
     for (const auto& [file, about] : part.manifest["files"].items()) {
       if (file == "weights.bin") continue;
-      QCG_TRY(bytes, read_program_file(part.directory + "/" + file));
-      if (sha256_hex(bytes) != about["sha256"])
-        return Error::bad_input(part.directory + "/" + file, "does not have the checksum in the manifest",
-                                "the program is damaged or was changed: copy or compile it again");
+      const std::string path = part.directory + "/" + file;
+      QCG_TRY(opened, open_program_file(path));
+      QCG_TRY(bytes, read_module(opened, path, about["sha256"]));
       std::string name = file;
       if (file == old_name + ".h") {
         name = header + ".h";

@@ -201,9 +201,9 @@ class LayerExpander : OpEmitter {
       }
       id = channels_last(id, x.spatial).value;
     });
-    if (error_.ok() && is_op(node, "torchao.dequantize_affine.default"))
-      set_block_size(node, graph_.value(node.tensor("input")).shape);
-    if (error_.ok()) give_first_axes({emit_like(node), x.spatial});
+    if (!error_.ok()) return;
+    fit_block_size(graph_, node);
+    give_first_axes({emit_like(node), x.spatial});
   }
 
   // `node` with the shapes that its operands give it.

@@ -169,9 +169,8 @@ class RowSlicer {
         if (e.status().ok() && rows != operand) shape[window->axis] = shape_of(rows)[window->axis - missing];
         operand = rows;
       });
-      if (e.status().ok() && is_op(changed, "torchao.dequantize_affine.default"))
-        set_block_size(changed, shape_of(changed.tensor("input")));
       QCG_CHECK(Status(e.status()));
+      fit_block_size(graph_, changed);
     }
     finish(id, maker, std::move(changed), whole, shape);
     return true;

@@ -56,8 +56,9 @@ std::optional<Pointwise> as_elementwise(const Graph& graph, const Node& node) {
   return pointwise;
 }
 
-void set_block_size(Node& node, const Shape& shape) {
+void fit_block_size(const Graph& graph, Node& node) {
   if (!is_op(node, "torchao.dequantize_affine.default")) return;
+  const Shape& shape = graph.value(node.tensor("input")).shape;
   node.args[static_cast<size_t>(node.op->arg_index("block_size"))] = std::vector<Dim>(shape.begin(), shape.end());
 }
 

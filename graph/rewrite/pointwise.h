@@ -20,8 +20,9 @@ std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node);
 // it may change places with what moves elements.
 std::optional<Pointwise> as_elementwise(const Graph& graph, const Node& node);
 
-// The dequantization of a whole tensor says the shape of its operand. `node` has got an operand of this shape.
-void set_block_size(Node& node, const Shape& shape);
+// The dequantization of a whole tensor says the shape of its operand as block_size: corrects it in `node`, which has
+// got another operand. Other nodes stay as they are.
+void fit_block_size(const Graph& graph, Node& node);
 
 // What a loop is told besides its operands: the shape of its result where they do not span it.
 Shape shape_beyond(const Graph& graph, const std::vector<ValueId>& operands, const Shape& result);

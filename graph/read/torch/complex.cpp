@@ -86,8 +86,10 @@ Status TorchExportReader::convert_pairs(const OpSchema& op, std::vector<Arg>& ar
 }
 
 Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* op, std::string where) {
-  if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
-  if (const auto noted = takes_complex(node); !noted.ok()) return noted.error();
+  if (!op) {  // read_operator did so for the others
+    if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
+    if (const auto noted = takes_complex(node); !noted.ok()) return noted.error();
+  }
   const bool follows = regions_ == 0 && mutations_.follows(node);
   Node like;
   like.where = std::move(where);
@@ -150,6 +152,7 @@ Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, con
   QCG_TRY(outputs, node.array_at("outputs"));
   if (outputs.size() != 1) return node.bad("what fills a tensor has one result", kExportGraphAgain);
   ValueId pair = kNoValue;
+  double real = op.name.find("ones") != std::string::npos ? 1 : 0;
   for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
     if (name != "fill_value" && name != "value" && name != "s") continue;
@@ -158,16 +161,13 @@ Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, con
     pair = number;
     if (pair != kNoValue) continue;
     QCG_TRY(arg, read_torch_arg(argument, {.name = std::string(name), .kind = ArgKind::real}, scope_));
-    const double* real = arg.get<double>();
-    if (!real)
+    if (!arg.get<double>())
       return argument.unsupported("complex numbers are filled with what is known only at run time",
                                   "multiply ones of complex numbers by it");
-    QCG_TRY(made, pair_of(*real, 0, like));
-    pair = made;
+    real = *arg.get<double>();
   }
   if (pair == kNoValue) {
-    const bool ones = op.name.find("ones") != std::string::npos;
-    QCG_TRY(made, pair_of(ones ? 1 : 0, 0, like));
+    QCG_TRY(made, pair_of(real, 0, like));
     pair = made;
   }
   QCG_TRY(output, read_union(*outputs.begin()));
@@ -175,8 +175,8 @@ Result<ValueId> TorchExportReader::read_complex_fill(const JsonCursor& node, con
   QCG_TRY(meta_at, find_meta(output, name));
   QCG_TRY(meta, read_tensor_meta(meta_at));
   if (!meta.is_complex) {  // zeros_like(z, dtype=torch.float32)
-    QCG_TRY(real, mutations_.emit("aten.select.int", {pair, Dim(0), Dim(0)}, like));
-    pair = real;
+    QCG_TRY(part, mutations_.emit("aten.select.int", {pair, Dim(0), Dim(0)}, like));
+    pair = part;
   }
   QCG_TRY(converted, mutations_.converted(pair, meta.dtype, like));
   return mutations_.emit("aten.expand.default", {converted, std::vector<Dim>(meta.sizes.begin(), meta.sizes.end())},
