@@ -14,14 +14,19 @@ Run run_on(const std::string& text, std::vector<std::string> arguments) {
   return qcodegen(std::move(arguments));
 }
 
+void check_passes(const std::string& text, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"check", "--weights", "random:1", "--json"});
+  const Run run = run_on(text, std::move(arguments));
+  INFO(text, run.out, run.err);
+  CHECK(run.status == 0);
+  if (run.status == 0) CHECK(run.json()["ok"] == true);
+}
+
 // `body` over %x: f32[m, columns] and @w: f32[16, 40]; its last value is %y.
 void check_right(const std::string& body, const std::string& result, int columns = 200) {
   const std::string text = "symbol m in [1, 64]\nparam @w: f32[16, 40]\ngraph(%x: f32[m, " + std::to_string(columns) +
                            "]) {\n" + body + "  return %y\n}\n";
-  const Run run = run_on(text, {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
-  INFO(text, run.out, run.err);
-  CHECK(run.status == 0);
-  if (run.status == 0) CHECK(run.json()["ok"] == true);
+  check_passes(text, {"--m", "1,3,17"});
   CHECK(text.find(result) != std::string::npos);
 }
 
@@ -91,7 +96,7 @@ TEST_CASE("an integer input says how long results are, and is a number in them")
 }
 
 TEST_CASE("axes walked backwards are read by loops as they are, by everything else as copies") {
-  const Run run = run_on(
+  check_passes(
       "symbol m in [0, 64]\nparam @w: f32[16, 40]\nparam @v: f32[40]\ngraph(%x: f32[m, 40], %z: f32[m, 16]) {\n"
       "  %k = aten.flip.default(self = %x, dims = [1]) : f32[m, 40]\n"
       "  %r = aten.flip.default(self = %x, dims = [0]) : f32[m, 40]\n"
@@ -111,13 +116,11 @@ TEST_CASE("axes walked backwards are read by loops as they are, by everything el
       "  %cut = aten.slice.Tensor(self = %k, dim = 1, start = 3, end = 33) : f32[m, 30]\n"
       "  %i = aten.relu.default(self = %cut) : f32[m, 30]\n"
       "  return %a, %c, %d, %e, %f, %g, %h, %i, %both\n}\n",
-      {"check", "--weights", "random:1", "--m", "0,1,3,17", "--json"});
-  INFO(run.out, run.err);
-  CHECK(run.status == 0);
+      {"--m", "0,1,3,17"});
 }
 
 TEST_CASE("a part written into windows that overlap goes into a copy, one along an axis walked backwards in place") {
-  const Run run = run_on(
+  check_passes(
       "symbol m in [4, 64]\ngraph(%x: f32[m, 40], %s: f32[m, 1, 3], %v: f32[2, 40], %i: i64[2], %c: f32[m, 1]) {\n"
       "  %p = aten.relu.default(self = %x) : f32[m, 40]\n"
       "  %u = aten.unfold.default(self = %p, dimension = 1, size = 3, step = 1) : f32[m, 38, 3]\n"
@@ -134,9 +137,7 @@ TEST_CASE("a part written into windows that overlap goes into a copy, one along 
       "  %g = aten.flip.default(self = %n, dims = [1]) : f32[m, 40]\n"
       "  %e = aten.index_add.default(self = %g, dim = 0, index = %i, source = %v) : f32[m, 40]\n"
       "  return %a, %b, %d, %e\n}\n",
-      {"check", "--m", "4,17", "--json"});
-  INFO(run.out, run.err);
-  CHECK(run.status == 0);
+      {"--m", "4,17"});
 }
 
 TEST_CASE("a part of an image whose sizes only a run knows is written in place") {
@@ -151,11 +152,11 @@ TEST_CASE("a part of an image whose sizes only a run knows is written in place")
   CHECK(explained.status == 0);
   CHECK(explained.out.find("copy into") != std::string::npos);
   CHECK(explained.out.find("share memory") == std::string::npos);
-  CHECK(run_on(text, {"check", "--m", "1,5", "--json"}).status == 0);
+  check_passes(text, {"--m", "1,5"});
 }
 
 TEST_CASE("attention whose keys and values all batches share") {
-  const Run run = run_on(
+  check_passes(
       "graph(%q: f32[2, 4, 5, 8], %k: f32[4, 7, 8], %v: f32[4, 7, 8], %one: f32[4, 5, 8], %vs: f32[2, 4, 7, 8]) {\n"
       "  %t = aten.permute.default(self = %k, dims = [0, 2, 1]) : f32[4, 8, 7]\n"
       "  %s = aten.matmul.default(self = %q, other = %t) : f32[2, 4, 5, 7]\n"
@@ -166,13 +167,11 @@ TEST_CASE("attention whose keys and values all batches share") {
       "  %p1 = aten.softmax.int(self = %s1, dim = -1) : f32[2, 4, 5, 7]\n"
       "  %b = aten.matmul.default(self = %p1, other = %vs) : f32[2, 4, 5, 8]\n"
       "  return %a, %b\n}\n",
-      {"check", "--json"});
-  INFO(run.out, run.err);
-  CHECK(run.status == 0);
+      {});
 }
 
 TEST_CASE("what computes with positions does not change places with slices, look-ups and layers") {
-  const Run run = run_on(
+  check_passes(
       "symbol m in [3, 64]\nparam @w: f32[16, 40]\nparam @table: bf16[256, 64]\nparam @c: f32[4, 3, 3, 3]\n"
       "graph(%x: f32[m, 40], %i: i64[m], %image: f32[1, 3, 10, 10]) {\n"
       "  %y = aten.linear.default(input = %x, weight = @w) : f32[m, 16]\n"
@@ -188,20 +187,16 @@ TEST_CASE("what computes with positions does not change places with slices, look
       "  %corner = aten.tril.default(self = %layer) : f32[1, 4, 8, 8]\n"
       "  %zeros = aten.fill.Scalar(self = %y, value = 0) : f32[m, 16]\n"
       "  return %last, %rows, %places, %corner, %zeros\n}\n",
-      {"check", "--weights", "random:1", "--m", "3,17", "--json"});
-  INFO(run.out, run.err);
-  CHECK(run.status == 0);
+      {"--m", "3,17"});
 }
 
 TEST_CASE("a product of no columns, and rows at no positions") {
-  const Run run = run_on(
+  check_passes(
       "param @none: i64[0]\ngraph(%x: f32[2, 6], %w: f32[6, 0], %z: f32[4, 3]) {\n"
       "  %y = aten.matmul.default(self = %x, other = %w) : f32[2, 0]\n"
       "  %rows = aten.index.Tensor(self = %z, indices = [@none]) : f32[0, 3]\n"
       "  return %y, %rows\n}\n",
-      {"check", "--weights", "random:1", "--json"});
-  INFO(run.out, run.err);
-  CHECK(run.status == 0);
+      {});
 }
 
 TEST_CASE("one row given to every row is read as that") {
