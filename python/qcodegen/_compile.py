@@ -1,12 +1,13 @@
 """compile() and explain(): what the command line does, on models that Python holds."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 
 from . import _core
-from ._errors import UsageError
+from ._errors import BadInputError, UsageError
 from ._progress import make_progress
 
 Program = _core.Program
@@ -135,6 +136,9 @@ def compile(model, out=None, *, args=None, kwargs=None, dynamic_shapes=None, thr
 
 def _compile_methods(core, models, progress):
     """Each method as a program of its own, in a place that disappears; then all of them as one."""
+    for name in models:
+        if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_]{1,64}", name):
+            raise BadInputError("is no name of a method", str(name), "give 1 to 64 letters, digits and underscores")
     output = core.output
     with tempfile.TemporaryDirectory(prefix=".qcodegen-", dir=os.path.dirname(os.path.abspath(output))) as folder:
         programs = []

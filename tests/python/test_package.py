@@ -304,6 +304,14 @@ class Errors(unittest.TestCase):
         self.expect(ValueError, "BadInput", "", lambda: run(x, x, out=x))
         np.testing.assert_array_equal(run(fixed, x), 0)  # inputs may be read only
 
+    def test_names_of_methods(self):
+        folder = os.path.join(FOLDER.name, "names")
+        os.mkdir(folder)
+        for name in ("../escaped", "", "a.b", "a\n", "é", "x" * 65):
+            self.expect(ValueError, "BadInput", name,
+                        lambda: qcodegen.compile({name: graph_path("mul")}, os.path.join(folder, "all.qcg"), tune="off"))
+        self.assertEqual(os.listdir(folder), [])
+
     def test_files(self):
         self.expect(qcodegen.Error, "Io", "nowhere", lambda: qcodegen.load("nowhere.qcg"))
         self.expect(OSError, "Io", "nowhere", lambda: qcodegen.compile("nowhere.pt2"))
