@@ -137,7 +137,7 @@ constexpr const char* kCallDoc =
     "Runs the program. Inputs are given by position or by name: numpy arrays, torch tensors or anything else with\n"
     "__dlpack__, in host memory, of the dtypes and shapes of `inputs`. They are read in place.\n"
     "Returns the output, or a tuple of several: arrays of numpy, or tensors of the framework that the inputs are of.\n"
-    "`out`, a writable tensor or a list of them, is written to instead and returned.\n"
+    "`out`, a writable tensor that requires no gradient or a list of them, is written to instead and returned.\n"
     "A program for a device takes tensors there, too. Torch's are used on its current stream: if that is not the "
     "default\n"
     "stream, a call whose outputs are on the device does not wait, and wait() raises what fails in it.";

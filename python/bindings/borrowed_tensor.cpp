@@ -17,21 +17,46 @@ namespace {
 
 constexpr const char* kTensorKinds = "give a numpy array, a torch tensor or another object that has __dlpack__";
 
-// The exchange API of a type; null if it has none. Types are few: each is looked up once and kept.
-const DLPackExchangeAPI* exchange_api(PyTypeObject* type) {
-  static auto& known = *new std::unordered_map<PyTypeObject*, const DLPackExchangeAPI*>();
-  if (const auto found = known.find(type); found != known.end()) return found->second;
+// What a type of tensors has beside memory.
+struct TypeTraits {
+  const DLPackExchangeAPI* api = nullptr;  // null: it has none
+  bool is_torch = false;                   // its tensors may have a negative bit, and may need gradients
+};
+
+const DLPackExchangeAPI* exchange_api(nb::handle type) {
   const DLPackExchangeAPI* api = nullptr;
-  const nb::object capsule =
-      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
+  const nb::object capsule = nb::getattr(type, "__dlpack_c_exchange_api__", nb::none());
   if (!capsule.is_none()) {
     api = static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
     if (api == nullptr) PyErr_Clear();
     while (api != nullptr && api->version.major != 1) api = api->previous;
     if (api != nullptr && api->dltensor_from_py_object_no_sync == nullptr) api = nullptr;
   }
+  return api;
+}
+
+// Types are few: each is looked up once and kept.
+const TypeTraits& traits_of(PyTypeObject* type) {
+  static auto& known = *new std::unordered_map<PyTypeObject*, TypeTraits>();
+  if (const auto found = known.find(type); found != known.end()) return found->second;
+  const nb::handle handle(reinterpret_cast<PyObject*>(type));
+  const TypeTraits traits{exchange_api(handle), nb::hasattr(handle, "resolve_neg") && nb::hasattr(handle, "is_neg")};
   Py_INCREF(type);
-  return known.emplace(type, api).first->second;
+  return known.emplace(type, traits).first->second;
+}
+
+bool is_neg(nb::handle tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  const nb::object found = nb::steal(PyObject_CallMethodNoArgs(tensor.ptr(), name));
+  if (!found.is_valid()) throw nb::python_error();
+  return found.ptr() == Py_True;
+}
+
+bool requires_grad(nb::handle tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  const nb::object found = nb::steal(PyObject_GetAttr(tensor.ptr(), name));
+  if (!found.is_valid()) throw nb::python_error();
+  return found.ptr() == Py_True;
 }
 
 // "f" and 4 bytes are f32. Letters are those of the struct module.
@@ -66,6 +91,8 @@ std::optional<DType> dtype_of_ml_dtypes(nb::handle object) {
 // Delegates, so that what was borrowed is given back where this throws.
 BorrowedTensor::BorrowedTensor(nb::handle object, const std::string& where, Access access, DeviceType program)
     : BorrowedTensor(program) {
+  owner_ = without_torch_bits(object, where, access);
+  if (owner_.is_valid()) object = owner_;
   if (borrow_by_exchange(object.ptr(), where) || borrow_buffer(object.ptr(), where, access) ||
       borrow_ml_dtypes(object, where, access) || borrow_dlpack(object, where, access))
     return;
@@ -76,6 +103,17 @@ BorrowedTensor::~BorrowedTensor() {
   if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
   if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
   if (versioned_ != nullptr && versioned_->deleter != nullptr) versioned_->deleter(versioned_);
+}
+
+nb::object BorrowedTensor::without_torch_bits(nb::handle object, const std::string& where, Access access) {
+  if (access == Access::look || !traits_of(Py_TYPE(object.ptr())).is_torch) return {};
+  const bool negative = is_neg(object);
+  if (access == Access::write && negative)
+    raise(
+        Error::bad_input(where, "has torch's negative bit, so its memory holds other numbers", "give a plain tensor"));
+  if (access == Access::write && requires_grad(object))
+    raise(Error::bad_input(where, "needs gradients, and programs have none", "give its detach()"));
+  return negative ? object.attr("resolve_neg")() : nb::object();
 }
 
 void BorrowedTensor::set_axes(size_t rank, const std::string& where) {
@@ -113,7 +151,7 @@ void BorrowedTensor::describe(const qcg_dltensor& tensor, const std::string& whe
 }
 
 bool BorrowedTensor::borrow_by_exchange(PyObject* object, const std::string& where) {
-  const DLPackExchangeAPI* api = exchange_api(Py_TYPE(object));
+  const DLPackExchangeAPI* api = traits_of(Py_TYPE(object)).api;
   if (api == nullptr) return false;
   qcg_dltensor tensor;
   if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) throw nb::python_error();
@@ -130,7 +168,7 @@ bool BorrowedTensor::borrow_buffer(PyObject* object, const std::string& where, A
     // Arrays of ml_dtypes have no format; anything else that refuses may still have __dlpack__.
     PyErr_Clear();
     buffer_.obj = nullptr;
-    if (access == Access::read || dtype_of_ml_dtypes(object)) return false;
+    if (access != Access::write || dtype_of_ml_dtypes(object)) return false;
     raise(Error::bad_input(where, "cannot be written to", "give a writable array"));
   }
   const auto dtype = dtype_of_format(buffer_.format, buffer_.itemsize);

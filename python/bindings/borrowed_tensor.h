@@ -21,7 +21,8 @@ namespace qcg::python {
 
 class BorrowedTensor {
  public:
-  enum class Access { read, write };
+  // To look is to see where a tensor is, not what its elements mean: torch's negative bit is ignored.
+  enum class Access { read, write, look };
 
   // Throws qcodegen.Error where the object is no tensor, one that cannot be written to, or one in memory that neither
   // the host nor the kernels of `program` use. `where` names it in errors. Needs the GIL, as the destructor does.
@@ -39,6 +40,8 @@ class BorrowedTensor {
  private:
   explicit BorrowedTensor(DeviceType program) : program_(program) {}
 
+  // Of torch's tensors: a copy of one with the negative bit, nothing for others. Throws where one cannot be written to.
+  static nanobind::object without_torch_bits(nanobind::handle object, const std::string& where, Access access);
   bool borrow_by_exchange(PyObject* object, const std::string& where);
   bool borrow_buffer(PyObject* object, const std::string& where, Access access);
   bool borrow_ml_dtypes(nanobind::handle object, const std::string& where, Access access);

@@ -80,6 +80,10 @@ const Framework& Framework::of_module(std::string_view root) {
   const nb::object module = nb::module_::import_(torch ? "torch" : "numpy");
   made.empty_ = module.attr("empty");
   made.is_torch_ = torch;
+  if (torch) {
+    made.host_ = module.attr("device")("cpu");
+    made.add_version_ = nb::module_::import_("torch.autograd.graph").attr("increment_version");
+  }
   for (const DTypeInfo& row : kDTypes)
     made.dtypes_[static_cast<size_t>(row.dtype)] =
         torch ? nb::getattr(module, std::string(array_dtype_name(row.dtype)).c_str(), nb::none())
@@ -104,10 +108,12 @@ nb::object Framework::allocate(DType dtype, std::span<const int64_t> shape, bool
   if (on_device)  // also AMD's device has this name in torch
     return empty_(to_tuple(shape), nb::arg("dtype") = dtypes_[static_cast<size_t>(dtype)],
                   nb::arg("device") = "cuda:0");
-  static PyObject* const names = PyTuple_Pack(1, PyUnicode_InternFromString("dtype"));
+  static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
+  static PyObject* const names = PyTuple_Pack(1, dtype_name);
+  static PyObject* const torch_names = PyTuple_Pack(2, dtype_name, PyUnicode_InternFromString("device"));
   const nb::tuple size = to_tuple(shape);
-  PyObject* const arguments[] = {size.ptr(), dtypes_[static_cast<size_t>(dtype)].ptr()};
-  PyObject* const made = PyObject_Vectorcall(empty_.ptr(), arguments, 1, names);
+  PyObject* const arguments[] = {size.ptr(), dtypes_[static_cast<size_t>(dtype)].ptr(), host_.ptr()};
+  PyObject* const made = PyObject_Vectorcall(empty_.ptr(), arguments, 1, is_torch_ ? torch_names : names);
   if (made == nullptr) throw nb::python_error();
   return nb::steal(made);
 }
@@ -120,6 +126,12 @@ nb::object Framework::adopt(nb::object array) const {
     return array;  // a dtype that its __dlpack__ cannot name
   }
 }
+
+void Framework::note_write(nb::handle array) const {
+  if (add_version_.is_valid()) add_version_(array);
+}
+
+const Framework& framework_of(nb::handle array) { return framework_of_type(Py_TYPE(array.ptr())); }
 
 const Framework& framework_of(std::span<const nb::handle> inputs) {
   const Framework& numpy = Framework::numpy();

@@ -28,15 +28,23 @@ class Framework {
   // The array as one of this framework, sharing its memory where the framework can.
   nanobind::object adopt(nanobind::object array) const;
 
+  // Tells the framework that a tensor of its was written to: torch counts the versions of what autograd has saved.
+  void note_write(nanobind::handle array) const;
+
   static const Framework& numpy();
   static const Framework& of_module(std::string_view root);
 
  private:
-  nanobind::object empty_;  // torch.empty, numpy.empty
+  nanobind::object empty_;        // torch.empty, numpy.empty
+  nanobind::object host_;         // of torch: the device of host memory, since torch.empty has a default of its own
+  nanobind::object add_version_;  // of torch: increment_version
   std::array<nanobind::object, kDTypes.size()> dtypes_;
   bool is_torch_ = false;
   nanobind::object from_dlpack_;  // of a framework that is neither
 };
+
+// That of an array or tensor; numpy's for anything else.
+const Framework& framework_of(nanobind::handle array);
 
 // That of the first input which is no array of numpy; numpy's where there is none.
 const Framework& framework_of(std::span<const nanobind::handle> inputs);

@@ -200,6 +200,8 @@ nb::object Session::call(const std::shared_ptr<const Program>& method, const nb:
     const nb::gil_scoped_release released;
     status = run(method, in.views(), to.views(), stream);
   }
+  if (is_given)
+    for (const nb::object& output : outputs) framework_of(output).note_write(output);
   check(status);
   if (is_given) return nb::borrow(out);
   for (nb::object& output : outputs) output = framework.adopt(std::move(output));

@@ -28,6 +28,11 @@ def mlp(dtype=torch.float32):
     return Mlp().eval().to(dtype)
 
 
+def negative(*shape):
+    """A tensor whose memory has the negated numbers."""
+    return torch.randn(*shape, dtype=torch.complex64).conj().imag
+
+
 def exported(model, x):
     rows = torch.export.Dim("rows", min=1, max=64)
     with torch.no_grad():
@@ -83,6 +88,48 @@ class Compile(unittest.TestCase):
         self.assertIs(program(wide, out=out), out)
         with torch.no_grad():
             torch.testing.assert_close(out, model(wide), atol=1e-4, rtol=1e-4)
+
+    def test_the_negative_bit_of_torch(self):
+        class Product(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("w", negative(64, 8))
+
+            def forward(self, x):
+                return x @ self.w
+
+        model, x = Product(), negative(5, 64)
+        program = qcodegen.compile(model, args=(x,), tune="off")
+        torch.testing.assert_close(program(x), model(x), atol=1e-4, rtol=1e-4)
+        out = negative(5, 8)
+        before = out.clone()
+        with self.assertRaisesRegex(qcodegen.BadInputError, "negative bit"):
+            program(x, out=out)
+        torch.testing.assert_close(out, before, atol=0, rtol=0)
+
+    def test_outputs_of_the_caller_tell_autograd(self):
+        program, x = qcodegen.compile(mlp(), args=(torch.randn(5, 64),), tune="off"), torch.randn(5, 64)
+        out, scale = torch.randn(5, 64), torch.randn(5, 64, requires_grad=True)
+        loss = (scale * out).sum()
+        program(x, out=out)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            loss.backward()
+        with self.assertRaisesRegex(qcodegen.BadInputError, "needs gradients"):
+            program(x, out=scale)
+        program(x, out=scale.detach())
+        torch.testing.assert_close(scale.detach(), out)
+        with torch.inference_mode():  # whose tensors have no versions
+            torch.testing.assert_close(program(x, out=torch.empty(5, 64)), out)
+        array = np.empty((5, 64), np.float32)
+        self.assertIs(program(x, out=array), array)
+
+    def test_the_default_device_of_torch(self):
+        program, x = qcodegen.compile(mlp(), args=(torch.randn(5, 64),), tune="off"), torch.randn(5, 64)
+        want = program(x)
+        with torch.device("meta"):
+            y = program(x)
+        self.assertEqual(y.device.type, "cpu")
+        torch.testing.assert_close(y, want)
 
     def test_errors(self):
         x = torch.randn(5, 64)

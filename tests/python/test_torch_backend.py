@@ -127,6 +127,16 @@ class Parts(unittest.TestCase):
         torch.testing.assert_close(got, want)
         self.assertEqual(got.stride(), want.stride())
 
+    def test_the_negative_bit_of_torch(self):
+        def negative(*shape):  # a tensor whose memory has the negated numbers
+            return torch.randn(*shape, dtype=torch.complex64).conj().imag
+
+        other = Odd(1).eval()
+        other.first.weight = nn.Parameter(negative(16, 16))
+        for model, x in ((Odd(1).eval(), negative(4, 16)), (other, self.x)):
+            torch.compiler.reset()
+            torch.testing.assert_close(torch.compile(model, backend=Backend(tune="off"))(x), model(x))
+
     def test_buffers_that_are_written(self):
         class Counter(nn.Module):
             def __init__(self):
