@@ -90,9 +90,9 @@ def load(path, *, threads=0, huge_pages=False, verify=False, target=""):
 def compile(model, out=None, *, args=None, kwargs=None, dynamic_shapes=None, threads=0, progress=None, **options):
     """Compiles a model and loads the program.
 
-    model           an ExportedProgram of torch.export; a torch.nn.Module, which is exported with `args`, `kwargs` and
-                    `dynamic_shapes` as torch.export.export takes them; the path of a .pt2, of its JSON or of native JSON;
-                    or a dict of these by name: the methods of one program
+    model           an ExportedProgram of torch.export; a torch.nn.Module, which is exported in eval() with `args`,
+                    `kwargs` and `dynamic_shapes` as torch.export.export takes them; the path of a .pt2, of its JSON or
+                    of native JSON; or a dict of these by name: the methods of one program
     out             the program directory, NAME.qcg; default: a folder that is gone once the program is loaded
     threads         to tune for and to run on; 0: as many as the CPUs that this process may use
     progress        a function that gets the text of each step; True or False; default: a line where stderr is a terminal

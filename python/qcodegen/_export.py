@@ -19,9 +19,14 @@ def exported(model, args=None, kwargs=None, dynamic_shapes=None):
     if args is None and kwargs is None:
         raise UsageError("a module needs inputs to be exported with", "args",
                          "compile(module, out, args=(x,)), or give torch.export.export(module, (x,))")
-    with torch.no_grad():
-        return torch.export.export(plain_weights(model.eval()), tuple(args or ()), kwargs or {},
-                                   dynamic_shapes=dynamic_shapes, strict=False)
+    trained = [module for module in model.modules() if module.training]
+    try:
+        with torch.no_grad():
+            return torch.export.export(plain_weights(model.eval()), tuple(args or ()), kwargs or {},
+                                       dynamic_shapes=dynamic_shapes, strict=False)
+    finally:
+        for module in trained:
+            module.training = True
 
 
 def plain_weights(model):

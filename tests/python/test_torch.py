@@ -131,18 +131,31 @@ class Compile(unittest.TestCase):
         self.assertEqual(y.device.type, "cpu")
         torch.testing.assert_close(y, want)
 
+    def test_modules_stay_in_training(self):
+        model, x = nn.Sequential(mlp(), nn.Dropout()).train(), torch.randn(5, 64)
+        model[0].down.eval()
+        modes = [m.training for m in model.modules()]
+        program = qcodegen.compile(model, args=(x,), tune="off")
+        self.assertEqual([m.training for m in model.modules()], modes)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), model[0](x), atol=1e-4, rtol=1e-4)
+        refused = nn.Sequential(AiryAi(), nn.Dropout())
+        with self.assertRaises(qcodegen.UnsupportedError):
+            qcodegen.compile(refused, args=(x,), tune="off")
+        self.assertTrue(all(m.training for m in refused.modules()))
+
     def test_errors(self):
         x = torch.randn(5, 64)
         with self.assertRaises(qcodegen.UsageError):
             qcodegen.compile(mlp())
         with self.assertRaisesRegex(qcodegen.UnsupportedError, "airy_ai"):
-            qcodegen.compile(torch.export.export(nn.Sequential(Erfinv()), (x,)))
+            qcodegen.compile(torch.export.export(nn.Sequential(AiryAi()), (x,)))
         program = qcodegen.compile(mlp(), args=(x,), tune="off")
         with self.assertRaisesRegex(qcodegen.UnsupportedError, "no memory of its own"):
             program(_fake(x))
 
 
-class Erfinv(nn.Module):
+class AiryAi(nn.Module):
     def forward(self, x):
         return torch.special.airy_ai(x)
 
