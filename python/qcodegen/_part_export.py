@@ -76,6 +76,7 @@ class _Builder:
 
     def placeholder(self, name, value):
         node = self.graph.placeholder(name)
+        node.target = node.name  # which the graph makes unique
         node.meta["val"] = value
         return node
 

@@ -183,6 +183,15 @@ def _written_inputs(placeholders):
     return {node.name for node, info in zip(placeholders, infos) if info.mutates_data or info.mutates_metadata}
 
 
+def _unused(name, constants):
+    """The name, with a number where another constant has it: names begin at the outermost module, and a function may
+    use several."""
+    taken, made, number = {n for n, _ in constants.values()}, name, 1
+    while made in taken:
+        made, number = f"{name}_{number}", number + 1
+    return made
+
+
 def _constants_of(graph, weights):
     """By the name of a node: name and tensor of what is read and never written."""
     placeholders = list(graph.graph.find_nodes(op="placeholder"))
@@ -199,11 +208,11 @@ def _constants_of(graph, weights):
         while hasattr(inner, "attr"):
             attributes.insert(0, inner.attr)
             inner = inner.base
-        found[node.name] = (".".join([name, *attributes]), tensor.detach())
+        found[node.name] = (_unused(".".join([weights[key].name, *attributes]), found), tensor.detach())
     for node in graph.graph.find_nodes(op="get_attr"):
         tensor = getattr(graph, node.target)
         if isinstance(tensor, torch.Tensor) and "val" in node.meta:
-            found[node.name] = (node.target, tensor.detach())
+            found[node.name] = (_unused(node.target, found), tensor.detach())
     return found
 
 

@@ -215,6 +215,31 @@ class Weights(unittest.TestCase):
         model.first.weight = nn.Parameter(torch.randn(16, 16))
         torch.testing.assert_close(compiled(self.x), model(self.x))
 
+    def test_weights_of_one_name(self):
+        class Listed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.all = [nn.Linear(16, 16), nn.Linear(16, 16)]  # no ModuleList
+
+            def forward(self, x):
+                return self.all[1](torch.relu(self.all[0](x)))
+
+        class Merged(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.a_b = nn.Module(), nn.Parameter(torch.randn(16, 16))
+                self.a.b = nn.Parameter(torch.randn(16, 16))
+
+            def forward(self, x):
+                return torch.relu(x @ self.a.b) @ self.a_b
+
+        one, two = nn.Linear(16, 16), nn.Linear(16, 16)
+        for model in (lambda x: two(torch.relu(one(x))), Listed(), Merged()):
+            torch.compiler.reset()
+            backend = Backend(tune="off")
+            torch.testing.assert_close(torch.compile(model, backend=backend)(self.x), model(self.x))
+            self.assertEqual([len(graph.parts) for graph in backend.graphs], [1])
+
     def test_training_runs_eagerly(self):
         model = Odd(0)
         with torch.enable_grad(), self.assertWarnsRegex(UserWarning, "needs gradients"):
