@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import _core
 from ._errors import Error
@@ -138,6 +139,33 @@ def cut(module, constants, options, check=True):
     return found
 
 
+def _is_view_or_size(node):
+    """Whether the value may share its memory with other tensors, or is a size."""
+    source = node.args[0] if is_getitem(node) else node
+    return source.target.is_view or isinstance(node.meta.get("val"), (int, torch.SymInt))
+
+
+def _keep_views_outside(graph, nodes):
+    """The nodes of a partition, but views that are used outside of it are made there: torch's views share the memory of
+    one output of the part, and have the gaps that eager's have.
+
+        nodes: h, v = h.view(-1)    used outside: h, v        becomes    nodes: h    outside: v = h.view(-1)
+    """
+    kept = set(nodes)
+    for node in reversed([n for n in graph.nodes if n in kept]):
+        outside = [user for user in node.users if user not in kept]
+        if not outside or not _is_view_or_size(node):
+            continue
+        with graph.inserting_after(node):
+            view = graph.node_copy(node)
+        view.meta = dict(node.meta)
+        node.replace_all_uses_with(view, delete_user_cb=lambda user, outside=outside: user in outside)
+        if not node.users:
+            kept.remove(node)
+            graph.erase_node(node)
+    return [node for node in nodes if node in kept]
+
+
 def _cut_once(module, constants, refused):
     copy = torch.fx.GraphModule(module, torch.fx.Graph())
     copies = {}
@@ -145,8 +173,9 @@ def _cut_once(module, constants, refused):
     for node, made in copies.items():
         made.meta = dict(node.meta, qcg_name=node.name)  # fusing makes other nodes of the same meta
     partitioner = CapabilityBasedPartitioner(copy, _Support(refused), allows_single_node_partition=True)
-    partitions = [p for p in partitioner.propose_partitions() if _is_worth_a_call(p.nodes)]
-    out = Cut(partitioner.fuse_partitions(partitions))
+    proposed = [list(p.nodes) for p in partitioner.propose_partitions() if _is_worth_a_call(p.nodes)]
+    parts = [_keep_views_outside(copy.graph, nodes) for nodes in proposed]
+    out = Cut(fuse_by_partitions(copy, [dict.fromkeys(nodes) for nodes in parts if _is_worth_a_call(nodes)]))
     for call in out.module.graph.find_nodes(op="call_module"):
         inner = getattr(out.module, call.target)
         names = [n.meta["qcg_name"] for n in inner.graph.nodes if n.op == "call_function"]

@@ -127,6 +127,63 @@ class Parts(unittest.TestCase):
         torch.testing.assert_close(got, want)
         self.assertEqual(got.stride(), want.stride())
 
+    def test_outputs_that_share_memory(self):
+        def flat(x):
+            h = model(x)
+            v = h.view(-1)
+            torch._dynamo.graph_break()
+            h.add_(1)
+            return h, v
+
+        def row(x):
+            h = model(x)
+            v = h[1]
+            torch._dynamo.graph_break()
+            v.add_(1)
+            return h, v
+
+        def chunks(x):
+            h = model(x)
+            q, k = h.t().chunk(2)
+            y = torch.relu(k @ k.t())
+            torch._dynamo.graph_break()
+            q.add_(1)
+            return h, q, k, y
+
+        def of_input(x):
+            v = x.t()
+            y = model(x) + v.sum()
+            torch._dynamo.graph_break()
+            v.mul_(2)
+            return x, y
+
+        model = Odd(0).eval()
+        for function in (flat, row, chunks, of_input):
+            for dynamic in (False, True):
+                with self.subTest(function.__name__, dynamic=dynamic):
+                    torch.compiler.reset()
+                    backend = Backend(tune="off")
+                    got = torch.compile(function, backend=backend, dynamic=dynamic)(self.x.clone())
+                    want = function(self.x.clone())
+                    torch.testing.assert_close(got, want)
+                    self.assertEqual([y.stride() for y in got], [y.stride() for y in want])
+                    self.assertEqual(len({y.untyped_storage().data_ptr() for y in got}),
+                                     len({y.untyped_storage().data_ptr() for y in want}))
+                    self.assertGreater(sum(len(graph.parts) for graph in backend.graphs), 0)
+
+    def test_gaps_of_outputs(self):
+        model = Odd(0).eval()
+
+        def between(x):  # what lies in the gaps
+            return model(x)[:, :8].as_strided((3, 8), (8, 1), 0)
+
+        def beyond(x):
+            return model(x)[:, :8].as_strided((3, 8), (16, 1), 8)
+
+        for function in (between, beyond):
+            torch.compiler.reset()
+            torch.testing.assert_close(torch.compile(function, backend=Backend(tune="off"))(self.x), function(self.x))
+
     def test_the_negative_bit_of_torch(self):
         def negative(*shape):  # a tensor whose memory has the negated numbers
             return torch.randn(*shape, dtype=torch.complex64).conj().imag
