@@ -11,5 +11,6 @@ namespace qcg::python {
 
 void bind_program(nanobind::module_& m);
 void bind_compile(nanobind::module_& m);
+void bind_weight_watch(nanobind::module_& m);
 
 }  // namespace qcg::python

@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = qcg_version();
   qcg::python::bind_program(m);
   qcg::python::bind_compile(m);
+  qcg::python::bind_weight_watch(m);
 }

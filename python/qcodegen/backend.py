@@ -3,7 +3,7 @@
     model = torch.compile(model, backend="qcodegen", options={"tune": "fast"})
 
 Options are those of qcodegen.compile(). Weights are packed when a graph is compiled: under torch.no_grad() or
-torch.inference_mode(), from the values that parameters and buffers have then.
+torch.inference_mode(), from the values that parameters and buffers have then. Each call looks whether they changed.
 """
 
 import logging
@@ -54,7 +54,7 @@ class Backend:
             compiled = aot_module_simplified(
                 module, example_inputs, fw_compiler=_run_eagerly, decompositions=_decompositions(),
                 inference_compiler=lambda graph, _: self.compile_graph(graph, weights))
-        return _Guarded(compiled, module.forward, [w.tensor for w in weights.values() if w.is_constant])
+        return _Guarded(compiled, module.forward, [w for w in weights.values() if w.is_constant])
 
     def compile_graph(self, graph, weights):
         """A boxed function that computes a graph of aten operators."""
@@ -120,14 +120,15 @@ class _Guarded:
 
     def __init__(self, compiled, eager, weights):
         self.compiled, self.eager = compiled, eager
-        self.weights = [w for w in weights if not w.is_inference()]  # those of inference_mode() count no changes
-        self.versions = self.read_versions()
+        # What a property makes anew is never the same.
+        self.inner = [(t, attr, inner) for w in weights for t, attr, inner in w.inner if getattr(t, attr) is inner]
+        self.watch = _core.WeightWatch([t for w in weights for t in (w.tensor, *(inner for _, _, inner in w.inner))])
 
-    def read_versions(self):
-        return [w._version for w in self.weights]
+    def are_unchanged(self):
+        return self.watch.is_unchanged() and all(getattr(t, attr) is inner for t, attr, inner in self.inner)
 
     def __call__(self, *inputs):
-        if self.read_versions() == self.versions:
+        if self.are_unchanged():
             return self.compiled(*inputs)
         warnings.warn("weights were written to after qcodegen compiled them: the model runs eagerly. "
                       "Call torch.compiler.reset() to compile it again.", stacklevel=2)
@@ -135,11 +136,12 @@ class _Guarded:
 
 
 class _Weight:
-    """is_constant: a program holds its value; a buffer that the graph itself writes to is no constant."""
+    """is_constant: a program holds its value; a buffer that the graph itself writes to is no constant.
+    inner: of a subclass, the tensors that it is made of: whose attribute of which name."""
 
     def __init__(self, name, tensor, source):
         self.name, self.tensor, self.source = name, tensor, source
-        self.is_constant = False
+        self.is_constant, self.inner = False, []
 
 
 def _weights_of(module, example_inputs):
@@ -203,10 +205,10 @@ def _constants_of(graph, weights):
         if node.name in written or type(tensor) not in (torch.nn.Parameter, torch.Tensor):
             continue
         weights[key].is_constant = True
-        name, inner = weights[key].name, desc
-        attributes = []
+        inner, attributes = desc, []
         while hasattr(inner, "attr"):
             attributes.insert(0, inner.attr)
+            weights[key].inner.append((_follow(inner.base, weights)[1], inner.attr, _follow(inner, weights)[1]))
             inner = inner.base
         found[node.name] = (_unused(".".join([weights[key].name, *attributes]), found), tensor.detach())
     for node in graph.graph.find_nodes(op="get_attr"):

@@ -272,6 +272,53 @@ class Weights(unittest.TestCase):
         model.first.weight = nn.Parameter(torch.randn(16, 16))
         torch.testing.assert_close(compiled(self.x), model(self.x))
 
+    def test_writes_through_data_are_seen(self):
+        def assign(weight):
+            weight.data = torch.randn(16, 16)
+
+        def transpose(weight):
+            weight.data = weight.data.t()
+
+        def copy(weight):
+            weight.data.copy_(torch.randn(16, 16))
+
+        for write in (assign, transpose, copy):
+            with self.subTest(write.__name__):
+                torch.compiler.reset()
+                model = Odd(0).eval()
+                compiled = torch.compile(model, backend=Backend(tune="off"))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", UserWarning)
+                    compiled(self.x)
+                write(model.first.weight)
+                with warnings.catch_warnings():  # Dynamo itself compiles some of them anew
+                    warnings.simplefilter("ignore", UserWarning)
+                    torch.testing.assert_close(compiled(self.x), model(self.x))
+
+    def test_weights_of_inference_mode(self):
+        with torch.inference_mode():
+            model = Odd(0).eval()
+            self.assertTrue(model.first.weight.is_inference())
+            compiled = torch.compile(model, backend=Backend(tune="off"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                torch.testing.assert_close(compiled(self.x), model(self.x))
+            model.first.weight.mul_(2)
+            with self.assertWarnsRegex(UserWarning, "weights were written to"):
+                torch.testing.assert_close(compiled(self.x), model(self.x))
+
+    def test_weights_of_torchao_that_are_loaded(self):
+        model, other, x = nn.Sequential(nn.Linear(64, 64)), nn.Sequential(nn.Linear(64, 64)), torch.randn(4, 64)
+        for one in (model, other):
+            ao.quantize_(one, SCHEMES["w8"])
+        compiled = torch.compile(model, backend=Backend(tune="off"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-4)
+        model.load_state_dict(other.state_dict())
+        with self.assertWarnsRegex(UserWarning, "weights were written to"):
+            torch.testing.assert_close(compiled(x), other(x), atol=1e-4, rtol=1e-4)
+
     def test_weights_of_one_name(self):
         class Listed(nn.Module):
             def __init__(self):
