@@ -8,7 +8,8 @@ def explain(model, *args, **options):
 
     An ExportedProgram or a path: which passes fire on the graph and which steps its program has, as text.
     A torch.nn.Module with inputs: how torch.compile(model, backend="qcodegen") cuts it into parts, and which operator
-    broke which part. Print the result.
+    broke which part. Print the result. A torch whose torch.compile has no isolate_recompiles forgets what the process
+    has compiled.
     """
     if args:
         from .backend import explain_parts

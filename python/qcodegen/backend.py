@@ -6,6 +6,7 @@ Options are those of qcodegen.compile(). Weights are packed when a graph is comp
 torch.inference_mode(), from the values that parameters and buffers have then. Each call looks whether they changed.
 """
 
+import inspect
 import logging
 import os
 import re
@@ -300,11 +301,16 @@ def explain_parts(model, *args, kwargs=None, **options):
     from torch._dynamo.utils import counters
 
     backend = Backend(only_explain=True, **options)
-    torch.compiler.reset()
+    # What is compiled in isolation is beside what the process has compiled. An older torch has to forget that.
+    isolates = "isolate_recompiles" in inspect.signature(torch.compile).parameters
+    extra = {"isolate_recompiles": True} if isolates else {}
+    if not isolates:
+        torch.compiler.reset()
     before = dict(counters["graph_break"])
     with torch.no_grad():
-        torch.compile(model, backend=backend)(*args, **(kwargs or {}))
+        torch.compile(model, backend=backend, **extra)(*args, **(kwargs or {}))
     breaks = {reason: n - before.get(reason, 0) for reason, n in counters["graph_break"].items()
               if n > before.get(reason, 0)}
-    torch.compiler.reset()
+    if not isolates:
+        torch.compiler.reset()
     return Explanation(backend.graphs, breaks)

@@ -109,6 +109,22 @@ class Parts(unittest.TestCase):
         self.assertIn("aten.special_airy_ai.default", text)
         self.assertIn("test_torch_backend.py:", text)
 
+    def test_explain_leaves_what_is_compiled(self):
+        def broken(x):
+            y = model(x)
+            torch._dynamo.graph_break()
+            return y + 1
+
+        model, backend = Odd(1).eval(), Backend(tune="off")
+        compiled = torch.compile(broken, backend=backend)
+        want = compiled(self.x)
+        count = len(backend.graphs)
+        said = {str(qcodegen.explain(broken, self.x)) for _ in range(torch._dynamo.config.recompile_limit + 1)}
+        self.assertEqual(len(said), 1)
+        self.assertIn("2 graphs, 2 programs, 1 operator with torch", said.pop())
+        torch.testing.assert_close(compiled(self.x), want, atol=0, rtol=0)
+        self.assertEqual(len(backend.graphs), count, "it was compiled again")
+
     def test_options_and_the_entry_point(self):
         self.assertIn("qcodegen", torch.compiler.list_backends(exclude_tags=()))
         model = Odd(0).eval()
