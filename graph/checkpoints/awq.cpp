@@ -59,7 +59,7 @@ Status take_awq(RawCheckpoint& raw, Checkpoint& out) {
       return version->unsupported("AWQ in the order " + quote(name), "convert it to version gemm");
   }
   for (auto& [base, parts] : take_parts(raw, "qweight", {"qzeros", "scales"}))
-    out.weights.emplace(base + ".weight", [parts = parts, group] { return read_awq(parts, group); });
+    out.weights.emplace(weight_of(base), [parts = parts, group] { return read_awq(parts, group); });
   return {};
 }
 

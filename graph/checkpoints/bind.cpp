@@ -131,6 +131,24 @@ bool holds_every_number(const Tensor& tensor, DType to) {
   return true;
 }
 
+// Whether numbers of this dtype may be codes, which mean nothing without a scale.
+bool may_be_codes(DType dtype) { return !is_floating(dtype) || is_float8(dtype); }
+
+// The tensor that seems to scale this one: its name begins alike, or it is of the same module. Empty: there is none.
+std::string scale_beside(const Checkpoint& checkpoint, const std::string& stored) {
+  std::string own = stored;
+  for (const auto& [part, whole] : checkpoint.part_of)
+    if (whole == stored) own = part;
+  const std::string module = own.substr(0, own.rfind('.') + 1);
+  for (const auto* tensors : {&checkpoint.tensors, &checkpoint.parts})
+    for (auto it = tensors->lower_bound(module); it != tensors->end() && it->first.starts_with(module); ++it) {
+      const std::string_view rest = std::string_view(it->first).substr(module.size());
+      if (it->first == own || rest.find("scale") == rest.npos) continue;
+      if (it->first.starts_with(own) || rest.find('.') == rest.npos) return it->first;
+    }
+  return "";
+}
+
 class Binder {
  public:
   Binder(UnboundGraph& source, const ReadOptions& options) : source_(source), options_(options) {}
@@ -155,9 +173,12 @@ class Binder {
       if (!taken_.insert(id).second) continue;
       if (is_joined) {
         QCG_TRY(tensor, joined->second());
-        take_plain(name, id, tensor);
-      } else if (plain) take_plain(name, id, *plain);
-      else QCG_CHECK(take_quantized(name, id, checkpoint.weights.find(stored->second)->second, path));
+        QCG_CHECK(take_plain(name, id, tensor, checkpoint, stored->second, path));
+      } else if (plain) {
+        QCG_CHECK(take_plain(name, id, *plain, checkpoint, stored->second, path));
+      } else {
+        QCG_CHECK(take_quantized(name, id, checkpoint.weights.find(stored->second)->second, path));
+      }
     }
     std::vector<std::string> unused;
     std::set<std::string, std::less<>> wholes;  // names that are not the checkpoint's own
@@ -222,8 +243,13 @@ class Binder {
     return is_declared || !checkpoint.weights.contains(stored) ? &part->second : nullptr;
   }
 
-  void take_plain(const std::string& name, ValueId id, const Tensor& tensor) {
+  Status take_plain(const std::string& name, ValueId id, const Tensor& tensor, const Checkpoint& checkpoint,
+                    const std::string& stored, const std::string& path) {
     const Value& value = source_.graph.value(id);
+    if (tensor.dtype != value.dtype && may_be_codes(tensor.dtype)) {
+      if (checkpoint.refused) return *checkpoint.refused;
+      if (is_float8(tensor.dtype)) QCG_CHECK(check_unscaled(tensor, checkpoint, stored, path));
+    }
     if (tensor.shape != value.data.shape) {
       mismatched_.push_back(quote(name) + " is " + describe(tensor) + ", the graph declares " + describe(value.data));
     } else if (tensor.dtype == value.dtype) {
@@ -235,6 +261,25 @@ class Binder {
       mismatched_.push_back(quote(name) + " is " + describe(tensor) + ", and " + std::string(dtype_name(value.dtype)) +
                             " of the graph does not hold every number of it");
     }
+    return {};
+  }
+
+  // Before numbers of 8 bits become wider: they are not what the weight means if anything scales them.
+  Status check_unscaled(const Tensor& tensor, const Checkpoint& checkpoint, const std::string& stored,
+                        const std::string& path) {
+    const std::string scale = scale_beside(checkpoint, stored), where = path + ": " + quote(stored);
+    if (!scale.empty())
+      return Error::unsupported(
+          where, "is " + describe(tensor) + ", and how " + quote(scale) + " beside it scales it is not understood",
+          "name in config.json the quant_method that wrote it, or store the weight dequantized");
+    if (!checkpoint.kind.empty())
+      return Error::bad_input(
+          where,
+          "is " + describe(tensor) + " in a checkpoint of " + checkpoint.kind + ", and no scale is stored for it",
+          "the checkpoint is incomplete: download it again, or store the weight dequantized");
+    info().notes.push_back(quote(stored) + " of " + path + " is " + describe(tensor) +
+                           " without a scale: its numbers are taken as they are");
+    return {};
   }
 
   Status take_quantized(const std::string& name, ValueId id, const WeightReader& reader, const std::string& path) {

@@ -230,7 +230,7 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
                                                           "weight_shape", "weight_g_idx",     "weight_global_scale",
                                                           "input_scale",  "input_zero_point", "input_global_scale"};
   for (auto& [base, parts] : take_parts(raw, "weight_scale", others))
-    out.weights.emplace(base + ".weight", [parts = parts, scheme_of]() -> Result<QuantizedWeight> {
+    out.weights.emplace(weight_of(base), [parts = parts, scheme_of]() -> Result<QuantizedWeight> {
       QCG_TRY(scheme, scheme_of(parts));
       return read_weight(parts, scheme);
     });

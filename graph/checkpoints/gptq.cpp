@@ -56,7 +56,7 @@ Status take_gptq(RawCheckpoint& raw, Checkpoint& out) {
     form.stored_less = name == "gptq" ? 1 : 0;
   }
   for (auto& [base, parts] : take_parts(raw, "qweight", {"qzeros", "scales", "g_idx"}))
-    out.weights.emplace(base + ".weight", [parts = parts, form] { return read_gptq(parts, form); });
+    out.weights.emplace(weight_of(base), [parts = parts, form] { return read_gptq(parts, form); });
   return {};
 }
 

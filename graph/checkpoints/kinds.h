@@ -33,7 +33,7 @@ struct CheckpointKind {
   TakeWeights* take;
 };
 
-TakeWeights take_gptq, take_awq, take_compressed_tensors, take_fp8, take_mxfp4, take_bitsandbytes;
+TakeWeights take_gptq, take_awq, take_compressed_tensors, take_fp8, take_fbgemm_fp8, take_mxfp4, take_bitsandbytes;
 
 // The tensors of one linear by what follows its name: "qweight", "scales".
 class LinearParts {
@@ -54,9 +54,12 @@ class LinearParts {
 };
 
 // Every linear that has `marker`, with those of `others` that it has; "" is the tensor that has the linear's own
-// name. What begins with "_" follows the name at once, all else behind a dot. They leave raw: what remains is stored as it is.
+// name. What begins with "_" follows the name at once, all else behind a dot. A linear that is the whole model has the
+// name "", and no dot. They leave raw: what remains is stored as it is.
 std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_view marker,
                                               std::initializer_list<std::string_view> others);
+
+std::string weight_of(const std::string& linear);  // "a.weight" of "a", and "weight" of ""
 
 // Where the output embedding is not stored, it is the input embedding.
 void tie_head(Checkpoint& out);

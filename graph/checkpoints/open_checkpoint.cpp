@@ -12,8 +12,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr CheckpointKind kCheckpointKinds[] = {
-    {"gptq", take_gptq}, {"awq", take_awq},     {"compressed-tensors", take_compressed_tensors},
-    {"fp8", take_fp8},   {"mxfp4", take_mxfp4}, {"bitsandbytes", take_bitsandbytes},
+    {"gptq", take_gptq},
+    {"awq", take_awq},
+    {"compressed-tensors", take_compressed_tensors},
+    {"fp8", take_fp8},
+    {"fbgemm_fp8", take_fbgemm_fp8},
+    {"mxfp4", take_mxfp4},
+    {"bitsandbytes", take_bitsandbytes},
 };
 
 // Where libraries say how a checkpoint is quantized. AutoGPTQ's own file is the object itself.

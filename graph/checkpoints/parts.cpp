@@ -63,21 +63,25 @@ std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_vi
   const std::string separator = marker.starts_with("_") ? "" : ".";
   const std::string end = separator + std::string(marker);
   std::vector<std::string> bases;
-  for (const auto& [name, tensor] : tensors)
-    if (name.ends_with(end)) bases.push_back(name.substr(0, name.size() - end.size()));
+  for (const auto& [name, tensor] : tensors) {
+    if (name.size() > end.size() && name.ends_with(end)) bases.push_back(name.substr(0, name.size() - end.size()));
+    else if (name == marker && !separator.empty()) bases.emplace_back();
+  }
   std::map<std::string, LinearParts> out;
   for (const std::string& base : bases) {
     std::map<std::string, Tensor, std::less<>> parts;
     const auto take = [&](std::string_view part) {
-      if (auto node = tensors.extract(part.empty() ? base : base + separator + std::string(part)); !node.empty())
-        parts.emplace(part, std::move(node.mapped()));
+      const std::string name = part.empty() ? base : base + (base.empty() ? "" : separator) + std::string(part);
+      if (auto node = tensors.extract(name); !node.empty()) parts.emplace(part, std::move(node.mapped()));
     };
     take(marker);
     for (std::string_view part : others) take(part);
-    out.emplace(base, LinearParts(raw.path + ": " + quote(base), std::move(parts)));
+    out.emplace(base, LinearParts(base.empty() ? raw.path : raw.path + ": " + quote(base), std::move(parts)));
   }
   return out;
 }
+
+std::string weight_of(const std::string& linear) { return linear.empty() ? "weight" : linear + ".weight"; }
 
 Result<int64_t> config_number(const JsonCursor& config, std::string_view key, int64_t missing, int64_t least,
                               int64_t most) {
