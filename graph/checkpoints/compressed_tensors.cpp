@@ -3,8 +3,9 @@
 //   pack-quantized        weight_packed i32 [N, ceil(K / p)] of q + 2^(bits-1), p = 32 / bits along K, low bits first;
 //                         weight_scale [N, G]; weight_zero_point i32 [N / p, G], packed along N, where not symmetric;
 //                         weight_g_idx i32 [K] with activation ordering; weight_shape i64 [2]
-//   int-quantized         weight i8 [N, K], weight_scale [N, G] or [1], weight_zero_point i8 alike
-//   float-quantized       weight e4m3 [N, K], weight_scale alike, or [N / rows, K / columns]
+//   int-quantized         weight i8 [N, K], weight_scale by the strategy: tensor [1], channel [N, 1], group [N, G] of
+//                         group_size, block [ceil(N / rows), K / columns] of block_structure; weight_zero_point i8 alike
+//   float-quantized       weight e4m3 [N, K], weight_scale alike
 //   nvfp4-pack-quantized  weight_packed u8 [N, K / 2], low nibble first; weight_scale e4m3 [N, K / 16];
 //                         weight_global_scale f32 [1], which divides
 //   mxfp4-pack-quantized  weight_packed alike; weight_scale u8 [N, K / 32], 2^(s - 127)
@@ -14,6 +15,7 @@
 // input_activations of 8-bit integers are rounded as well: per token with scales of the run, or per tensor with
 // input_scale [1] and input_zero_point [1].
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -30,35 +32,41 @@ constexpr std::string_view kNvfp4 = "nvfp4-pack-quantized", kMxfp4 = "mxfp4-pack
 struct WeightScheme {
   std::string format;
   int64_t bits = 0;
+  // strategy: so many rows and columns share a scale; 0: all of them.
+  int64_t rows = 1, columns = 0;
   // Whether activations become integers, and how.
   bool rounds = false, symmetric = true, at_run_time = true;
 
   bool operator==(const WeightScheme&) const = default;
 };
 
-int64_t blocks_of(int64_t size, int64_t blocks) { return blocks > 0 && size % blocks == 0 ? size / blocks : 0; }
-
-// One scale (or zero point) for all, per row, per group or per block, as [N, G].
-Result<Tensor> as_rows_and_groups(const LinearParts& parts, std::string_view part, Tensor numbers, int64_t n) {
-  if (numbers.numel() == 1) numbers = numbers.reshape({1, 1});
+// Scales or zero points of a weight, as [N, G]. `group` becomes K / G.
+Result<Tensor> read_rows_and_groups(const LinearParts& parts, std::string_view part,
+                                    std::initializer_list<DType> dtypes, const WeightScheme& scheme, int64_t n,
+                                    int64_t k, int64_t& group) {
+  QCG_TRY(numbers, parts.tensor(part, dtypes, {}));
+  if (numbers.shape.empty()) numbers = numbers.reshape({1});
   if (numbers.shape.size() == 1) numbers = numbers.reshape({numbers.numel(), 1});
-  if (numbers.shape.size() != 2 || blocks_of(n, numbers.shape[0]) == 0)
-    return parts.bad(part, "is " + std::to_string(numbers.shape.size()) + "-dimensional, or has no row for each of " +
-                               std::to_string(n) + " channels");
-  return repeat_rows(numbers, n / numbers.shape[0], n);
+  if (numbers.shape.size() != 2)
+    return parts.bad(part, "has " + std::to_string(numbers.shape.size()) + " axes, not rows and groups");
+  QCG_TRY(checked, check_group(parts, scheme.columns, k, numbers.shape[1]));
+  const int64_t rows = scheme.rows > 0 ? scheme.rows : std::max<int64_t>(n, 1), want = (n + rows - 1) / rows;
+  if (numbers.shape[0] != want)
+    return parts.bad(part, "has " + std::to_string(numbers.shape[0]) + " rows of numbers, and " + std::to_string(n) +
+                               " channels have " + std::to_string(want) + " with the strategy of config_groups");
+  group = checked;
+  return repeat_rows(numbers, rows, n);
 }
 
-Status take_scale(const LinearParts& parts, int64_t n, int64_t k, QuantizedWeight& out) {
-  QCG_TRY(any, parts.tensor("weight_scale", {DType::f32, DType::bf16, DType::f16}, {}));
-  QCG_TRY(scale, as_rows_and_groups(parts, "weight_scale", any, n));
-  QCG_TRY(group, check_group(parts, blocks_of(k, scale.shape[1]), k, scale.shape[1]));
+Status take_scale(const LinearParts& parts, const WeightScheme& scheme, int64_t n, int64_t k, QuantizedWeight& out) {
+  QCG_TRY(scale,
+          read_rows_and_groups(parts, "weight_scale", {DType::f32, DType::bf16, DType::f16}, scheme, n, k, out.group));
   out.scale = std::move(scale);
-  out.group = group;
   return {};
 }
 
-Result<QuantizedWeight> read_packed(const LinearParts& parts, int64_t bits) {
-  const int64_t per_word = 32 / bits;
+Result<QuantizedWeight> read_packed(const LinearParts& parts, const WeightScheme& scheme) {
+  const int64_t bits = scheme.bits, per_word = 32 / bits;
   QCG_TRY(packed, parts.tensor("weight_packed", {DType::i32}, {-1, -1}));
   QCG_TRY(shape, parts.tensor("weight_shape", {DType::i64, DType::i32}, {2}));
   const auto sizes = *read_elements<int64_t>(shape);
@@ -68,7 +76,7 @@ Result<QuantizedWeight> read_packed(const LinearParts& parts, int64_t bits) {
                                          "], which weight_packed does not hold");
   QuantizedWeight out;
   out.codes = unpack_words(packed, static_cast<int>(bits)).slice(1, 0, k).contiguous();
-  QCG_CHECK(take_scale(parts, n, k, out));
+  QCG_CHECK(take_scale(parts, scheme, n, k, out));
   const int64_t middle = int64_t{1} << (bits - 1);
   out.high = static_cast<int>(2 * middle - 1);
   if (parts.has("weight_zero_point")) {
@@ -86,18 +94,16 @@ Result<QuantizedWeight> read_packed(const LinearParts& parts, int64_t bits) {
   return out;
 }
 
-Result<QuantizedWeight> read_bytes(const LinearParts& parts, DType dtype) {
+Result<QuantizedWeight> read_bytes(const LinearParts& parts, const WeightScheme& scheme, DType dtype) {
   QCG_TRY(weight, parts.tensor("weight", {dtype}, {-1, -1}));
   const int64_t n = weight.shape[0], k = weight.shape[1];
   QuantizedWeight out;
   out.codes = weight;
   out.low = -128, out.high = 127;
-  QCG_CHECK(take_scale(parts, n, k, out));
+  QCG_CHECK(take_scale(parts, scheme, n, k, out));
   if (!parts.has("weight_zero_point")) return out;
-  QCG_TRY(any, parts.tensor("weight_zero_point", {DType::i8, DType::i32, DType::f8e4m3}, {}));
   if (dtype != DType::i8) return out;  // zeros
-  QCG_TRY(zero, as_rows_and_groups(parts, "weight_zero_point", any, n));
-  if (zero.shape[1] != k / out.group) return parts.bad("weight_zero_point", "has not as many groups as weight_scale");
+  QCG_TRY(zero, read_rows_and_groups(parts, "weight_zero_point", {DType::i8, DType::i32}, scheme, n, k, out.group));
   out.zero = to_i32(zero);
   return out;
 }
@@ -122,9 +128,9 @@ Result<QuantizedWeight> read_four_bit(const LinearParts& parts, bool nvfp4) {
 }
 
 Result<QuantizedWeight> read_codes(const LinearParts& parts, const WeightScheme& scheme) {
-  if (scheme.format == "pack-quantized") return read_packed(parts, scheme.bits);
-  if (scheme.format == "int-quantized") return read_bytes(parts, DType::i8);
-  if (scheme.format == "float-quantized") return read_bytes(parts, DType::f8e4m3);
+  if (scheme.format == "pack-quantized") return read_packed(parts, scheme);
+  if (scheme.format == "int-quantized") return read_bytes(parts, scheme, DType::i8);
+  if (scheme.format == "float-quantized") return read_bytes(parts, scheme, DType::f8e4m3);
   return read_four_bit(parts, scheme.format == kNvfp4);
 }
 
@@ -170,6 +176,48 @@ Status read_activations(const JsonCursor& activations, WeightScheme& out) {
   return {};
 }
 
+// Two positive numbers: [128, 128], or "128x128".
+Status read_block(const JsonCursor& weights, WeightScheme& out) {
+  QCG_TRY(block, weights.at("block_structure"));
+  std::vector<int64_t> sizes;
+  if (block.is(JsonKind::string)) {
+    QCG_TRY(text, block.string());
+    for (std::string_view rest = text; sizes.size() < 3;) {
+      const std::string_view word = rest.substr(0, rest.find('x'));
+      const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), sizes.emplace_back());
+      if (failed != std::errc() || end != word.data() + word.size()) sizes.back() = 0;
+      if (word.size() == rest.size()) break;
+      rest.remove_prefix(word.size() + 1);
+    }
+  } else if (block.is(JsonKind::array)) {
+    for (JsonCursor size : block) {
+      QCG_TRY(value, size.integer());
+      sizes.push_back(value);
+      if (sizes.size() > 2) break;
+    }
+  }
+  const auto is_size = [](int64_t size) { return size > 0 && size <= INT32_MAX; };
+  if (sizes.size() != 2 || !std::ranges::all_of(sizes, is_size))
+    return block.bad("is no size of a block", "two positive numbers are read");
+  out.rows = sizes[0], out.columns = sizes[1];
+  return {};
+}
+
+// What shares a scale. Where no strategy is named, group_size says it, as the library has it.
+Status read_strategy(const JsonCursor& weights, WeightScheme& out) {
+  QCG_TRY(group, config_number(weights, "group_size", 0, -1, INT32_MAX));
+  QCG_TRY(strategy, text_or(weights, "strategy", group > 0 ? "group" : group < 0 ? "channel" : "tensor"));
+  const bool grouped = strategy == "group" || strategy == "tensor_group";
+  if (strategy == "block") return read_block(weights, out);
+  if (grouped && group <= 0) return weights.bad("has groups without a group_size", "a positive number is read");
+  if (!grouped && strategy != "channel" && strategy != "tensor")
+    return weights.unsupported("the strategy " + quote(strategy) + " of weights",
+                               "tensor, channel, group, tensor_group and block are read");
+  out.rows = strategy == "tensor" ? 0 : 1;
+  out.columns = grouped ? group : 0;
+  return {};
+}
+
 Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& format) {
   WeightScheme out{.format = format};
   if (const auto own = group.find("format"); own && own->is(JsonKind::string)) {
@@ -187,6 +235,11 @@ Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& for
         "compressed-tensors in the format " + quote(out.format) + " with " + std::to_string(bits) + " bits",
         "pack-quantized with 4 or 8 bits, int-quantized, float-quantized, "
         "nvfp4-pack-quantized and mxfp4-pack-quantized are read");
+  QCG_CHECK(read_strategy(weights, out));
+  const int64_t fixed = out.format == kNvfp4 ? 16 : 32;
+  if (four && (out.rows != 1 || out.columns != fixed))
+    return weights.unsupported(out.format + " in other groups than of " + std::to_string(fixed) + " columns",
+                               "quantize with group_size " + std::to_string(fixed));
   return out;
 }
 
@@ -221,6 +274,7 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
       }
       if (std::ranges::find(fitting, s) == fitting.end()) fitting.push_back(s);
     }
+    if (fitting.size() > 1) std::erase_if(fitting, [&](const WeightScheme& s) { return !read_codes(parts, s).ok(); });
     if (fitting.size() == 1) return fitting[0];
     if (fitting.empty()) return parts.bad("its tensors", "fit none of the config_groups");
     return parts.unsupported("two of the config_groups fit its tensors",

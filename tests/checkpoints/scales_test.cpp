@@ -64,6 +64,17 @@ void check_refused(const Result<Graph>& graph, std::initializer_list<const char*
 
 constexpr DType kF8 = DType::f8e4m3;
 
+// config.json of compressed-tensors: one group of layers whose weights are `weights`, and more members.
+std::string ct(const std::string& format, const std::string& weights, const std::string& more = "") {
+  return R"({"quant_method": "compressed-tensors", "format": ")" + format + "\", " + more +
+         R"("config_groups": {"group_0": {"targets": ["Linear"], "weights": {)" + weights +
+         R"(}, "input_activations": null}}})";
+}
+
+std::string ct_int8(const std::string& weights, const std::string& more = "") {
+  return ct("int-quantized", R"("num_bits": 8, "type": "int", "symmetric": true, )" + weights, more);
+}
+
 }  // namespace
 
 TEST_CASE("fp8 without blocks: one scale, or one of each row, under either name") {
@@ -130,4 +141,58 @@ TEST_CASE("fp8 codes whose scale is not understood are never taken for weights")
                [](int64_t, int64_t) { return 1.0; });
   CHECK(std::ranges::any_of(cast.info.notes,
                             [](const std::string& note) { return note.find("without a scale") != note.npos; }));
+}
+
+TEST_CASE("compressed-tensors: groups and blocks are those of the configuration") {
+  const std::string blocks = R"("num_bits": 8, "type": "float", "strategy": "block", "block_structure": )";
+  const auto float8 = [&](const std::string& size) { return ct("float-quantized", blocks + size); };
+  for (const char* size : {"[128, 128]", "\"128x128\""}) {
+    Folder ragged({{"fc.weight", codes(kF8, 192, 256)}, {"fc.weight_scale", scales({2, 2})}}, float8(size));
+    check_scaled(ragged.read(192, 256), 192, 256, [](int64_t row, int64_t column) {
+      return 0.5 + 0.25 * static_cast<double>(row / 128 * 2 + column / 128);
+    });
+  }
+  Folder narrow({{"fc.weight", codes(kF8, 192, 192)}, {"fc.weight_scale", scales({2, 2})}}, float8("[128, 128]"));
+  check_refused(narrow.read(192, 192), {"group of 128 does not divide K = 192"});
+  Folder fewer({{"fc.weight", codes(kF8, 192, 256)}, {"fc.weight_scale", scales({3, 2})}}, float8("[128, 128]"));
+  check_refused(fewer.read(192, 256), {"weight_scale has 3 rows"});
+  for (const char* size : {"[128]", "[128, 0]", "\"128\"", "\"128x\"", "\"x\"", "\"1x2x3\"", "null", "[1, 2, 3]"}) {
+    CAPTURE(std::string(size));
+    Folder lies({{"fc.weight", codes(kF8, 192, 256)}, {"fc.weight_scale", scales({2, 2})}}, float8(size));
+    check_refused(lies.read(192, 256), {"block_structure"});
+  }
+
+  const auto int8 = [](int64_t k, const std::vector<int64_t>& shape, const std::string& weights) {
+    return Folder({{"fc.weight", codes(DType::i8, 4, k)}, {"fc.weight_scale", scales(shape)}}, ct_int8(weights))
+        .read(4, k);
+  };
+  const std::string group = R"("strategy": "group", "group_size": )";
+  check_scaled(int8(256, {4, 2}, group + "128"), 4, 256,
+               [](int64_t row, int64_t column) { return 0.5 + 0.25 * static_cast<double>(row * 2 + column / 128); });
+  check_refused(int8(192, {4, 2}, group + "128"), {"group of 128 does not divide K = 192"});
+  check_refused(int8(256, {4, 4}, group + "128"), {"4 groups", "2 of 128"});
+  check_refused(int8(256, {4, 2}, group + "null"), {"group_size"});
+  check_refused(int8(256, {4, 2}, group + "-2"), {"group_size"});
+  check_refused(int8(256, {4, 2}, R"("strategy": "channel")"), {"2 groups"});
+  check_refused(int8(256, {4, 1}, R"("strategy": "tensor")"), {"weight_scale has 4 rows"});
+  check_refused(int8(256, {1}, R"("strategy": "channel")"), {"weight_scale has 1 rows"});
+  check_refused(int8(256, {4, 2}, R"("strategy": "token")"), {"'token'"});
+  // Where the strategy is not named, group_size says it.
+  const auto of_row = [](int64_t row, int64_t) { return 0.5 + 0.25 * static_cast<double>(row); };
+  check_scaled(int8(256, {4, 1}, R"("strategy": null, "group_size": -1)"), 4, 256, of_row);
+  check_scaled(int8(256, {4}, R"("strategy": "channel", "group_size": null)"), 4, 256, of_row);
+  check_scaled(int8(256, {}, R"("group_size": null)"), 4, 256, [](int64_t, int64_t) { return 0.5; });
+  check_refused(int8(256, {4, 2}, R"("group_size": 64)"), {"2 groups"});
+}
+
+TEST_CASE("compressed-tensors: of two groups of layers, a layer is of the one that its scales fit") {
+  const std::string config = R"({"quant_method": "compressed-tensors", "format": "int-quantized", "config_groups": {
+    "a": {"weights": {"num_bits": 8, "type": "int", "strategy": "channel"}},
+    "b": {"weights": {"num_bits": 8, "type": "int", "strategy": "group", "group_size": 32}}}})";
+  for (const int64_t groups : {1, 2}) {
+    Folder folder({{"fc.weight", codes(DType::i8, 4, 64)}, {"fc.weight_scale", scales({4, groups})}}, config);
+    check_scaled(folder.read(4, 64), 4, 64, [&](int64_t row, int64_t column) {
+      return 0.5 + 0.25 * static_cast<double>(row * groups + column * groups / 64);
+    });
+  }
 }
