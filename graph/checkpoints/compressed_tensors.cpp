@@ -243,9 +243,26 @@ Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& for
   return out;
 }
 
+// What changes the numbers of a layer beyond its codes and scales.
+Status refuse_transforms(const JsonCursor& config) {
+  const auto is_empty = [](const JsonCursor& c) { return c.is(JsonKind::object) && c.begin() == c.end(); };
+  if (const auto transform = config.find("transform_config"); transform && !transform->is(JsonKind::null)) {
+    const auto groups = transform->find("config_groups");
+    if (!is_empty(*transform) && !(groups && is_empty(*groups)))
+      return transform->unsupported("weights with rotations that are applied at run time",
+                                    "quantize without transforms, or with rotations that are fused into the weights");
+  }
+  const auto sparsity = config.find("sparsity_config");
+  if (!sparsity || !sparsity->is(JsonKind::object)) return {};
+  QCG_TRY(format, text_or(*sparsity, "format", "dense"));
+  if (format == "dense") return {};
+  return sparsity->unsupported("sparse weights in the format " + quote(format), "save the checkpoint dense");
+}
+
 }  // namespace
 
 Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
+  QCG_CHECK(refuse_transforms(raw.config));
   std::string format;
   if (const auto stated = raw.config.find("format"); stated && stated->is(JsonKind::string)) {
     QCG_TRY(name, stated->string());

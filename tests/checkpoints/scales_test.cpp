@@ -196,3 +196,20 @@ TEST_CASE("compressed-tensors: of two groups of layers, a layer is of the one th
     });
   }
 }
+
+TEST_CASE("compressed-tensors: rotations at run time and sparse weights are refused") {
+  const auto read = [](const std::string& more) {
+    return Folder({{"fc.weight", codes(DType::i8, 4, 64)}, {"fc.weight_scale", scales({4, 1})}},
+                  ct_int8(R"("strategy": "channel")", more))
+        .read(4, 64);
+  };
+  check_refused(read(R"("transform_config": {"config_groups": {"u": {"type": "hadamard"}}}, )"), {"rotations"});
+  check_refused(read(R"("transform_config": {"type": "hadamard"}, )"), {"rotations"});
+  check_refused(read(R"("sparsity_config": {"format": "sparse-24-bitmask"}, )"), {"sparse-24-bitmask"});
+  for (const char* none : {R"("transform_config": {}, )", R"("transform_config": {"config_groups": {}}, )",
+                           R"("transform_config": null, "sparsity_config": null, )", R"("sparsity_config": {}, )",
+                           R"("sparsity_config": {"format": "dense", "targets": ["Linear"]}, )"}) {
+    CAPTURE(std::string(none));
+    CHECK(read(none).ok());
+  }
+}
