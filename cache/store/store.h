@@ -82,6 +82,7 @@ struct EntryInfo {
   uint64_t bytes = 0;
   int64_t last_used = 0;  // seconds since 1970
   std::vector<FileRecord> files;
+  bool unread = false;  // it could not be read just now, and nothing else is known of it
 };
 
 struct StoreStats {

@@ -35,6 +35,12 @@ bool parse_counters(const std::string& text, StoreStats& stats) {
   return true;
 }
 
+// Whether a file that cannot be opened or read for this reason is not what an entry has.
+bool is_of_the_entry(int error) {
+  return error == ENOENT || error == ESTALE || error == ELOOP || error == ENOTDIR || error == EISDIR ||
+         error == EFBIG || error == ENXIO;
+}
+
 }  // namespace
 
 void Store::State::add_counters(StoreStats& stats) {
@@ -71,11 +77,19 @@ EntryInfo Store::State::describe(const Key& key) {
   EntryInfo info{key, "(damaged)", 0, 0, {}};
   const std::string path = entry_dir(key);
   struct stat dir_info;
-  if (fs->lstat(path, &dir_info)) return info;
+  // Too few descriptors, or a failing disk, say nothing of the entry.
+  const auto failed = [&](int error) {
+    if (is_of_the_entry(error)) return info;
+    info.title = "(cannot be read)";
+    info.unread = true;
+    return info;
+  };
+  if (fs->lstat(path, &dir_info)) return failed(errno);
   info.last_used = dir_info.st_mtim.tv_sec;
   OwnedFd fd(fs->open_at(AT_FDCWD, path + "/" + kManifestName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return failed(errno);
   std::string text;
-  if (!fd || fs->read_all(fd.get(), text, kMaxManifestBytes)) return info;
+  if (const int error = fs->read_all(fd.get(), text, kMaxManifestBytes)) return failed(error);
   auto manifest = parse_manifest(text);
   if (!manifest || manifest->key != key) return info;
   info.bytes = text.size();
@@ -122,8 +136,10 @@ Result<GcResult> Store::State::gc(uint64_t max_bytes) {
   GcResult result;
   if (read_only && usable) return Error::io(options.dir, "the cache is read-only", "choose another with QCG_CACHE_DIR");
   QCG_TRY(entries, scan());
+  int unread = 0;
   for (const auto& entry : entries) {  // most recently used first; older entries stay if they fit after a too large one
-    const bool damaged = entry.files.empty();
+    unread += entry.unread;
+    const bool damaged = entry.files.empty() && !entry.unread;
     if (damaged || result.kept_bytes + entry.bytes > max_bytes) {
       QCG_CHECK(remove_entry(entry.key));
       ++result.removed_entries;
@@ -133,6 +149,7 @@ Result<GcResult> Store::State::gc(uint64_t max_bytes) {
       result.kept_bytes += entry.bytes;
     }
   }
+  if (unread > 0) warn("cache entries that could not be read, and were kept: " + std::to_string(unread));
   std::lock_guard lock(mutex);
   bytes_estimate = result.kept_bytes;
   return result;

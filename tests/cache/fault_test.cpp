@@ -122,6 +122,32 @@ TEST_CASE("gc, export and import with every call failing once") {
       false, {ENOSPC});
 }
 
+TEST_CASE("gc keeps an entry that cannot be read just now, and removes one that is damaged") {
+  for (const int error : {EMFILE, EIO, EACCES, ENOENT}) {
+    CAPTURE(error);
+    TestDir dir(TestDir::in_memory);
+    {
+      Store store = open_store(dir.path());
+      for (int n = 0; n < 2; ++n) must_publish(store, n);
+    }
+    bool fails = true;
+    FileSystem fs([&](FileOp op, const std::string& path) {
+      return fails && op == FileOp::open && path == entry_path(dir, 1) + "/MANIFEST" ? error : 0;
+    });
+    auto store = Store::open({.dir = dir.path(), .fs = &fs});
+    REQUIRE(store.ok());
+    const auto result = store->gc(1 << 30);
+    REQUIRE(result.ok());
+    const bool is_damaged = error == ENOENT;
+    CHECK(result->removed_entries == (is_damaged ? 1 : 0));
+    CHECK(result->kept_entries == (is_damaged ? 1 : 2));
+    CHECK(store->take_warnings().size() == (is_damaged ? 0 : 1));
+    fails = false;
+    CHECK(hits(*store, 0));
+    CHECK(hits(*store, 1) == !is_damaged);
+  }
+}
+
 TEST_CASE("a read that fails is an error, never other bytes") {
   TestDir dir(TestDir::in_memory);
   {
