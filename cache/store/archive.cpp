@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
@@ -115,16 +116,26 @@ Status unpack(ArchiveReader& in, const std::string& file, const Manifest& manife
   return {};
 }
 
+// A new file beside `path`, whose name `part` becomes. Several exports may write to one path at a time.
+OwnedFd make_part(FileSystem& fs, const std::string& path, std::string& part) {
+  constexpr int kAttempts = 100;  // processes of several machines may have one number
+  static std::atomic<unsigned> count{0};
+  for (int i = 0;; ++i) {
+    part = path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (out || errno != EEXIST || i == kAttempts) return out;
+  }
+}
+
 }  // namespace
 
 Status Store::export_to(const std::string& file) {
   QCG_TRY(entries, state_->scan());
   FileSystem& fs = *state_->fs;
   const OutputFile target = resolve_output(file);
-  const std::string part = target.in_place ? target.path : target.path + ".part";
-  if (!target.in_place) ::unlink(part.c_str());
-  const int how = target.in_place ? O_TRUNC : O_CREAT | O_EXCL | O_NOFOLLOW;
-  OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CLOEXEC | how, 0600));
+  std::string part = target.path;
+  OwnedFd out = target.in_place ? OwnedFd(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CLOEXEC | O_TRUNC, 0600))
+                                : make_part(fs, target.path, part);
   if (!out) return io_error(file, "cannot be made", errno);
   ArchiveWriter writer(fs, out.get());
   auto write_all = [&]() -> Status {

@@ -148,6 +148,30 @@ TEST_CASE("gc keeps an entry that cannot be read just now, and removes one that 
   }
 }
 
+TEST_CASE("two exports to one file: the last one stays, and both are whole") {
+  TestDir dir(TestDir::in_memory);
+  {
+    Store store = open_store(dir.path() + "/a");
+    must_publish(store, 1);
+  }
+  Store other = open_store(dir.path() + "/b");
+  for (int n = 2; n < 4; ++n) must_publish(other, n);
+  files::create_directory(dir.path() + "/out");
+  const std::string file = dir.path() + "/out/export";
+  bool among = true;
+  FileSystem fs([&](FileOp op, const std::string& path) {
+    if (op == FileOp::rename && path.starts_with(file) && std::exchange(among, false))
+      CHECK(other.export_to(file).ok());
+    return 0;
+  });
+  auto store = Store::open({.dir = dir.path() + "/a", .fs = &fs});
+  REQUIRE(store.ok());
+  CHECK(store->export_to(file).ok());
+  CHECK(!among);
+  CHECK(*open_store(dir.path() + "/c").import_from(file) == 1);
+  CHECK(count_files(dir.path() + "/out") == 1);
+}
+
 TEST_CASE("a read that fails is an error, never other bytes") {
   TestDir dir(TestDir::in_memory);
   {
