@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "cache/store/file_system.h"
 #include "cache/store/sha256.h"
@@ -58,20 +59,34 @@ std::string version_after(const std::string& text, const std::string& marker) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
+FileStamp stamp_of(const std::string& path) {
+  FileStamp out{.path = path};
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return out;
+  out.device = info.st_dev, out.inode = info.st_ino;
+  out.size = info.st_size;
+  out.changed_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  return out;
+}
+
 // Collects what identifies a toolchain. A missing part is recorded as missing, so that installing it changes the
 // identity.
 class Identity {
  public:
   void add(const std::string& name, const std::string& value) { text_ += name + ": " + value + "\n"; }
 
-  void add_program(const std::string& name, const std::string& path) {
+  void add_program(const std::string& name, const std::string& found) {
+    parts_.push_back(stamp_of(found));  // first: what changes while it is read has changed afterwards
+    const std::string path = real_path(found);
     auto hash = sha256_file(path);
     add(name, path + " sha256 " + (hash.ok() ? hash.value() : "unreadable"));
   }
 
   // A library of a hundred megabytes is identified by its size and its first 64 KiB, which contain the linker's build
   // id, a hash of the contents.
-  void add_library(const std::string& path) {
+  void add_library(const std::string& found) {
+    parts_.push_back(stamp_of(found));
+    const std::string path = real_path(found);
     FileSystem fs;
     OwnedFd fd(fs.open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not wait
     struct stat info;
@@ -85,10 +100,12 @@ class Identity {
   void finish(Toolchain& toolchain) {
     toolchain.identity = text_;
     toolchain.fingerprint = sha256_hex(text_);
+    toolchain.parts = std::move(parts_);
   }
 
  private:
   std::string text_;
+  std::vector<FileStamp> parts_;
 };
 
 // The path of a program that the driver would start, found as the driver finds it.
@@ -98,28 +115,38 @@ Result<std::string> part_of(const Toolchain& toolchain, const std::string& part,
   return answer.empty() ? answer : find_program(answer, options.path);
 }
 
+// The libraries that contain clang, of which Debian's driver is a small program. They lie in lib or lib64 beside the
+// folder of the driver, or in a folder of lib that is named after the machine.
+std::set<std::string> clang_libraries(const std::string& driver) {
+  const std::string prefix = driver.substr(0, driver.rfind('/')) + "/../", lib = real_path(prefix + "lib");
+  std::set<std::string> folders = {lib, real_path(prefix + "lib64")}, out;
+  std::vector<std::string> names;
+  (void)FileSystem().list_dir(lib, names);
+  for (const auto& name : names)
+    if (name.ends_with("-linux-gnu")) folders.insert(real_path(lib + "/" + name));
+  for (const auto& folder : folders) {
+    (void)FileSystem().list_dir(folder, names);
+    for (const auto& name : names)
+      if ((name.starts_with("libclang-cpp.so") || name.starts_with("libLLVM")) && name.find(".so") != std::string::npos)
+        out.insert(real_path(folder + "/" + name));
+  }
+  return out;
+}
+
 Status fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, const ToolchainOptions& options) {
   Identity identity;
   identity.add("version", tool_kind_name(toolchain.kind) + " " + toolchain.version);
   identity.add("version text", "sha256 " + sha256_hex(version_text));
-  const std::string driver = real_path(toolchain.path);
-  identity.add_program("driver", driver);
+  identity.add_program("driver", toolchain.path);
   std::vector<std::string> parts = {"as", "ld"};
   if (toolchain.kind == ToolKind::gcc) parts.insert(parts.begin(), {"cc1plus", "collect2"});
   for (const auto& part : parts) {
     QCG_TRY(program, part_of(toolchain, part, options));
     if (program.empty()) identity.add(part, "none");
-    else identity.add_program(part, real_path(program));
+    else identity.add_program(part, program);
   }
-  if (toolchain.kind == ToolKind::clang) {
-    // Debian's clang driver is a small program; these libraries contain the compiler.
-    const std::string lib = real_path(driver.substr(0, driver.rfind('/')) + "/../lib");
-    std::vector<std::string> names;
-    (void)FileSystem().list_dir(lib, names);
-    for (const auto& name : names)
-      if ((name.starts_with("libclang-cpp.so") || name.starts_with("libLLVM")) && name.find(".so") != std::string::npos)
-        identity.add_library(real_path(lib + "/" + name));
-  }
+  if (toolchain.kind == ToolKind::clang)
+    for (const auto& library : clang_libraries(real_path(toolchain.path))) identity.add_library(library);
   identity.finish(toolchain);
   return {};
 }
@@ -186,10 +213,9 @@ Result<Toolchain> search_nvcc(const ToolchainOptions& options) {
   Identity identity;
   identity.add("version", "nvcc " + toolchain.version);
   identity.add("version text", "sha256 " + sha256_hex(text));  // its build number also identifies cicc and ptxas
-  identity.add_program("driver", real_path(program));
+  identity.add_program("driver", program);
   // nvcc preprocesses with the host compiler.
-  if (std::string host = find_program("g++", options.path); !host.empty())
-    identity.add_program("host compiler", real_path(host));
+  if (std::string host = find_program("g++", options.path); !host.empty()) identity.add_program("host compiler", host);
   identity.finish(toolchain);
   return toolchain;
 }
@@ -213,7 +239,7 @@ Result<Toolchain> search_nvrtc(const ToolchainOptions& options) {
   std::vector<std::string> names;
   (void)FileSystem().list_dir(folder, names);
   for (const auto& name : names)
-    if (name.starts_with("libnvrtc-builtins.so")) identity.add_library(real_path(folder + "/" + name));
+    if (name.starts_with("libnvrtc-builtins.so")) identity.add_library(folder + "/" + name);
   identity.add("headers", toolchain.include_dir);
   for (const char* header : {"cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp"})
     if (!toolchain.include_dir.empty()) identity.add_program(header, toolchain.include_dir + "/" + header);
@@ -239,20 +265,20 @@ Result<Toolchain> search_hipcc(const ToolchainOptions& options) {
   Identity identity;
   identity.add("version", "hipcc " + toolchain.version);
   identity.add("version text", "sha256 " + sha256_hex(text));
-  identity.add_program("driver", real_path(program));
+  identity.add_program("driver", program);
   const size_t at = text.find("InstalledDir: ");
   const std::string folder = at == std::string::npos ? "" : first_line(text.substr(at + std::strlen("InstalledDir: ")));
   for (const std::string& name : {"clang-" + std::to_string(clang), std::string("clang")})
     if (const std::string found = find_program(folder + "/" + name, options.path); !found.empty()) {
-      identity.add_program("clang", real_path(found));
+      identity.add_program("clang", found);
       break;
     }
   identity.finish(toolchain);
   return toolchain;
 }
 
-// Each process identifies the compiler only once, because that takes about 50 ms: several starts of it, and the hashes
-// of its programs.
+// A process identifies a compiler once, because that takes about 50 ms: several starts of it, and the hashes of its
+// programs. A process that lives for days does so again after an upgrade.
 template <class Search>
 Result<Toolchain> remember(const std::string& what, ToolchainOptions options, Search search) {
   static std::mutex mutex;
@@ -260,7 +286,11 @@ Result<Toolchain> remember(const std::string& what, ToolchainOptions options, Se
   if (options.path.empty()) options.path = search_path();
   const std::string question = what + '\n' + options.cxx + '\n' + options.env_cxx + '\n' + options.path;
   std::lock_guard lock(mutex);
-  if (auto found = known.find(question); found != known.end()) return found->second;
+  if (auto found = known.find(question); found != known.end()) {
+    const auto is_same = [](const FileStamp& part) { return part == stamp_of(part.path); };
+    if (std::ranges::all_of(found->second.parts, is_same)) return found->second;
+    known.erase(found);
+  }
   Result<Toolchain> answer = search(options);
   if (answer.ok()) known.emplace(question, answer.value());
   return answer;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,23 @@ inline constexpr int kMinGcc = 11;
 inline constexpr int kMinClang = 14;
 inline constexpr int kMinHipClang = 14;  // the first that reports what kernels use
 
+// A file as it was when its contents were read; all zero where there was none. Comparing it takes microseconds.
+struct FileStamp {
+  std::string path;  // links are followed
+  uint64_t device = 0, inode = 0;
+  int64_t size = 0, changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
 struct Toolchain {
   std::string path;  // the program to start; for nvrtc the library
   ToolKind kind = ToolKind::gcc;
   std::string version;  // "12.2.0"
   int major = 0;
-  std::string fingerprint;  // SHA-256
-  std::string include_dir;  // the directory of CUDA's headers, for nvrtc
-  std::string identity;     // the ingredients of the fingerprint, one line each; for people and tests
+  std::string fingerprint;       // SHA-256
+  std::string include_dir;       // the directory of CUDA's headers, for nvrtc
+  std::string identity;          // the ingredients of the fingerprint, one line each; for people and tests
+  std::vector<FileStamp> parts;  // whose contents are part of it
 };
 
 struct ToolchainOptions {
@@ -43,7 +53,7 @@ struct ToolchainOptions {
 std::string tool_kind_name(ToolKind kind);
 
 // Finds g++ >= 11 or clang++ >= 14: --cxx, then QCG_CXX, then g++, g++-NN, clang++, clang++-NN on the path, newest
-// first. The result is kept for the life of the process. Error Toolchain: there is none.
+// first. The result is kept until one of its parts changes. Error Toolchain: there is none.
 Result<Toolchain> find_cxx(const ToolchainOptions& options = {});
 
 // Finds nvcc on the path or in /usr/local/cuda/bin.

@@ -114,6 +114,52 @@ TEST_CASE("another driver with the same version has another fingerprint") {
   CHECK(one->fingerprint != two->fingerprint);
 }
 
+TEST_CASE("a compiler that is upgraded under a process is identified again") {
+  TestDir dir;
+  const std::string path = dir.path() + "/g++", part = dir.path() + "/cc1plus";
+  const auto install = [&](const std::string& file, const std::string& text) {
+    write_program(file + ".new", text);  // as package managers do it
+    files::rename(file + ".new", file);
+  };
+  const auto driver = [&](const std::string& version) {
+    return "#!/bin/sh\ncase $1 in -v) echo 'gcc version " + version + "';; *cc1plus) echo " + part +
+           ";; *) echo none;; esac\n";
+  };
+  install(part, "#!/bin/sh\n");
+  install(path, driver("12.9.9"));
+  const auto before = find_cxx({.cxx = path});
+  REQUIRE(before.ok());
+  CHECK(find_cxx({.cxx = path})->fingerprint == before->fingerprint);
+  install(part, "#!/bin/sh\n# another\n");
+  const auto other_part = find_cxx({.cxx = path});
+  REQUIRE(other_part.ok());
+  CHECK(other_part->fingerprint != before->fingerprint);
+  install(path, driver("13.1.0"));
+  const auto after = find_cxx({.cxx = path});
+  REQUIRE(after.ok());
+  CHECK(after->version == "13.1.0");
+  files::remove(path);
+  CHECK(!find_cxx({.cxx = path}).ok());
+}
+
+TEST_CASE("the libraries of clang are found in lib, lib64 and the folder of the machine") {
+  for (const std::string folder : {"lib", "lib64", "lib/x86_64-linux-gnu"}) {
+    CAPTURE(folder);
+    TestDir dir;
+    files::create_directories(dir.path() + "/bin");
+    files::create_directories(dir.path() + "/" + folder);
+    const std::string driver = dir.path() + "/bin/clang++", library = dir.path() + "/" + folder + "/libLLVM-15.so.1";
+    write_program(driver, "#!/bin/sh\ncase $1 in -v) echo 'clang version 15.0.7';; *) echo none;; esac\n");
+    write_text(library, "one");
+    const auto one = find_cxx({.cxx = driver});
+    REQUIRE(one.ok());
+    CHECK(one->identity.find("library: " + files::canonical(library).string()) != std::string::npos);
+    write_text(library + ".new", "other");
+    files::rename(library + ".new", library);
+    CHECK(find_cxx({.cxx = driver})->fingerprint != one->fingerprint);
+  }
+}
+
 TEST_CASE("a shared object is built by each compiler, loads, and the same input gives the same bytes") {
   for (const auto& toolchain : real_compilers()) {
     CAPTURE(toolchain.path);
