@@ -40,6 +40,7 @@ struct RedisConnection::Wire {
   OwnedFd fd;
   std::unique_ptr<redisReader, decltype(&::redisReaderFree)> reader{::redisReaderCreate(), ::redisReaderFree};
   std::vector<char> buffer = std::vector<char>(1 << 18);
+  bool answered = false;
 
   // The next answer. Arrays are refused by their first byte: their length says how much memory to take.
   Result<std::unique_ptr<redisReply, FreeReply>> receive(TimeBudget& budget) {
@@ -47,6 +48,7 @@ struct RedisConnection::Wire {
     for (void* reply = nullptr;;) {
       QCG_TRY(got, receive_in_time(fd.get(), buffer.data(), buffer.size(), budget));
       if (total == 0 && std::string_view("$+-:").find(buffer[0]) == std::string_view::npos) return not_redis();
+      answered = true;
       total += got;
       if (total > kMostReplyBytes) return Error::io("", "the answer is longer than any entry", "");
       if (::redisReaderFeed(reader.get(), buffer.data(), got) != REDIS_OK ||
@@ -76,6 +78,7 @@ Result<RedisConnection> RedisConnection::open(const RemoteOptions& options, Time
 
 Result<std::optional<std::string>> RedisConnection::command(const std::vector<std::string_view>& words,
                                                             TimeBudget& budget) {
+  wire_->answered = false;
   QCG_TRY(bytes, format_command(words));
   QCG_CHECK(send_in_time(wire_->fd.get(), bytes, budget));
   QCG_TRY(reply, wire_->receive(budget));
@@ -94,7 +97,9 @@ Result<std::optional<std::string>> RedisConnection::command(const std::vector<st
 
 const bool kHasRedis = false;
 
-struct RedisConnection::Wire {};
+struct RedisConnection::Wire {
+  bool answered = false;
+};
 
 Result<RedisConnection> RedisConnection::open(const RemoteOptions&, TimeBudget&) {
   return Error::unsupported("", "this qcodegen was built without hiredis", "");
@@ -105,6 +110,8 @@ Result<std::optional<std::string>> RedisConnection::command(const std::vector<st
 }
 
 #endif
+
+bool RedisConnection::answered() const { return wire_->answered; }
 
 RedisConnection::RedisConnection(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
 RedisConnection::RedisConnection(RedisConnection&&) noexcept = default;

@@ -36,6 +36,8 @@ class RedisConnection {
 
   // The answer as text; nullopt: the server has no such value.
   Result<std::optional<std::string>> command(const std::vector<std::string_view>& words, TimeBudget& budget);
+  // Whether a byte of the answer to the last command came.
+  bool answered() const;
 
  private:
   struct Wire;

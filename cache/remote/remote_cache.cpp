@@ -58,15 +58,19 @@ Result<std::shared_ptr<RemoteCache>> RemoteCache::open(const std::string& url, c
   return std::shared_ptr<RemoteCache>(new RemoteCache(std::move(options), std::move(secret)));
 }
 
-// A connection that failed is not used again: what it sends next could be the answer to an earlier question.
+// A connection that failed is not used again: what it sends next could be the answer to an earlier question. Servers close
+// those that were idle for long: then the question goes to a new one, once. SET twice is as good as once.
 Result<std::optional<std::string>> RemoteCache::ask(const std::vector<std::string_view>& words, TimeBudget& budget) {
-  if (!connection_) {
+  const bool is_new = !connection_;
+  if (is_new) {
     QCG_TRY(connection, RedisConnection::open(options_, budget));
     connection_ = std::move(connection);
   }
   auto reply = connection_->command(words, budget);
-  if (!reply.ok() && reply.error().code != ErrorCode::BadInput) connection_.reset();
-  return reply;
+  if (reply.ok() || reply.error().code == ErrorCode::BadInput) return reply;
+  const bool was_closed = !is_new && !connection_->answered() && budget.left_ms() > 0;
+  connection_.reset();
+  return was_closed ? ask(words, budget) : std::move(reply);
 }
 
 void RemoteCache::count_failure(const Error& error) {

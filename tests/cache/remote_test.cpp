@@ -321,12 +321,37 @@ TEST_CASE("a server that is away, or never answers, costs less than a second") {
     Member member(server.url());
     member.publishes(1);
     server.stop();
-    check_harmless(member, "the server closed the connection");
+    check_harmless(member, "cannot connect");
   }
   SUBCASE("no such host") {
     Member member("redis://no-such-host.invalid:6379/0");
     check_harmless(member, "left alone");
   }
+}
+
+TEST_CASE(
+    "a connection that the server closed while it was idle costs nothing; a new one that breaks is not tried again") {
+  std::atomic<int> connections{0}, answers{1};
+  FakeServer server([&](int fd) {
+    ++connections;
+    char buffer[4096];
+    for (int i = 0; i<answers&& ::recv(fd, buffer, sizeof buffer, 0)> 0; ++i) FakeServer::say(fd, "$-1\r\n");
+  });
+  Member member(server.url());
+  for (int i = 0; i < 4; ++i) {
+    CHECK(!member.finds(i));
+    ::usleep(20'000);  // until the server has closed it
+  }
+  CHECK(member.remote->stats().misses == 4);
+  CHECK(member.remote->stats().failures == 0);
+  CHECK(connections == 4);
+  answers = 0;
+  CHECK(!member.finds(5));  // the old connection, and one try more
+  CHECK(connections == 5);
+  CHECK(member.remote->stats().failures == 1);
+  CHECK(!member.finds(6));
+  CHECK(connections == 6);
+  CHECK(member.remote->stats().failures == 2);
 }
 
 TEST_CASE("a server that does not let in, or takes nothing, costs little") {
