@@ -26,7 +26,8 @@ namespace {
 
 constexpr char kFailed = '\x15';  // begins the last message of work that cannot go on
 constexpr uint32_t kMaxMessage = 16u << 20;
-constexpr double kPoll_ms = 100;  // how long a cancellation may go unseen
+constexpr uint64_t kMaxBytes = 64u << 20;  // of all messages of a child
+constexpr double kPoll_ms = 100;           // how long a cancellation may go unseen
 
 bool write_all(int fd, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
@@ -56,17 +57,19 @@ bool write_all(int fd, const void* data, size_t bytes) {
   ::_exit(0);  // no destructors, no atexit: they belong to the parent
 }
 
-// Takes whole messages off the front of `buffer`.
-void take_messages(std::string& buffer, std::vector<std::string>& out) {
+// Takes whole messages off the front of `buffer`; false: what follows is none.
+bool take_messages(std::string& buffer, std::vector<std::string>& out) {
   size_t at = 0;
   while (buffer.size() - at >= sizeof(uint32_t)) {
     uint32_t size;
     std::memcpy(&size, buffer.data() + at, sizeof size);
-    if (size > kMaxMessage || buffer.size() - at - sizeof size < size) break;
+    if (size > kMaxMessage) return false;
+    if (buffer.size() - at - sizeof size < size) break;
     if (size > 0) out.emplace_back(buffer.substr(at + sizeof size, size));
     at += sizeof size + size;
   }
   buffer.erase(0, at);
+  return true;
 }
 
 bool is_stopped(pid_t child) {
@@ -105,23 +108,29 @@ class Patience {
   double seconds_, begin_ = 0, last_ = 0, waited_before_ = 0, stopped_s_ = 0;
 };
 
-// Reads until the child closes the pipe; false when its patience is over, or once `cancel` is set.
-bool read_messages(int fd, Patience patience, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
+enum class Reading { ended, silent, too_long };
+
+// Reads until the child closes the pipe. Silent: its patience is over, or `cancel` is set. Too long: a kernel may write
+// whatever it likes into the pipe, and never stop.
+Reading read_messages(int fd, Patience patience, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
   std::string buffer;
+  uint64_t total = 0;
   char chunk[65536];
   for (;;) {
     const double left_ms = patience.left_s() * 1e3;
-    if (is_cancelled(cancel)) return false;
+    if (is_cancelled(cancel)) return Reading::silent;
     pollfd poll_fd{fd, POLLIN, 0};
     const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::clamp<double>(left_ms, 0, kPoll_ms)));
-    if (ready <= 0 && left_ms <= 0) return false;  // what is there in time counts, also where nobody looked in time
+    if (ready <= 0 && left_ms <= 0)
+      return Reading::silent;  // what is there in time counts, also where nobody looked in time
     if (ready <= 0) continue;
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return true;
+    if (n <= 0) return Reading::ended;
     patience.start();
     buffer.append(chunk, static_cast<size_t>(n));
-    take_messages(buffer, out);
+    total += static_cast<uint64_t>(n);
+    if (!take_messages(buffer, out) || total > kMaxBytes) return Reading::too_long;
   }
 }
 
@@ -170,8 +179,8 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ChildResult result;
   if (child > 0) {
     ::setpgid(child, child);  // also here, so that the kill below finds the group
-    const bool ended = read_messages(fds[0], Patience(child, timeout_s), cancel, result.messages);
-    if (!ended) ::kill(child, SIGKILL);
+    const Reading reading = read_messages(fds[0], Patience(child, timeout_s), cancel, result.messages);
+    if (reading != Reading::ended) ::kill(child, SIGKILL);
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
     }
@@ -179,7 +188,9 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    result.failure = ended ? describe_end(status) : fmt::format("no answer in {:.3g} s", timeout_s);
+    result.failure = reading == Reading::ended    ? describe_end(status)
+                     : reading == Reading::silent ? fmt::format("no answer in {:.3g} s", timeout_s)
+                                                  : "wrote more than an answer has";
     result.current = *current;
     if (!result.messages.empty() && result.messages.back().starts_with(kFailed)) {
       result.failure = result.messages.back().substr(1);

@@ -43,7 +43,8 @@ struct ChildResult {
 };
 
 // The child is killed when it has sent nothing for `timeout_s`: an empty message is a sign of life and not kept. Time in
-// which it was ready and had no processor, or was stopped, does not count, up to nine times `timeout_s`.
+// which it was ready and had no processor, or was stopped, does not count, up to nine times `timeout_s`. It is killed,
+// too, when a message has more than 16 MiB, or all of them have more than 64 MiB.
 // Error Io: no process or pipe can be had. Error Interrupted: `cancel` was set, and the child is gone.
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
                                  const std::atomic<bool>* cancel = nullptr);

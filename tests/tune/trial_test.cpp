@@ -54,6 +54,23 @@ TEST_CASE("a child reports, and its end is told") {
   CHECK(slow->failure.empty());
 }
 
+TEST_CASE("a child that writes too much is ended") {
+  // A size that no message has: nothing after it can be read.
+  auto large = run_in_child(20, [](ChildReport& report) {
+    report.begin(4), report.send("one"), report.send(std::string((16 << 20) + 1, 'x')), ::pause();
+  });
+  REQUIRE(large.ok());
+  CHECK(large->failure == "wrote more than an answer has");
+  CHECK(large->messages == std::vector<std::string>{"one"});
+  CHECK(large->current == 4);
+  auto endless = run_in_child(20, [](ChildReport& report) {
+    for (const std::string message(1 << 20, 'x');;) report.send(message);
+  });
+  REQUIRE(endless.ok());
+  CHECK(endless->failure == "wrote more than an answer has");
+  CHECK(endless->messages.size() <= 64);
+}
+
 TEST_CASE("a child that is stopped, or has no processor because others have it, does not hang") {
   auto stopped = run_in_child(0.5, [](ChildReport& report) {
     const pid_t self = ::getpid();
