@@ -268,6 +268,14 @@ size_t rank_of(const ProgramManifest& manifest) {
 
 Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, const std::string& output) {
   std::vector<Part> parts;
+  // Before anything is written: a program with such a name could not be loaded, and names become parts of paths.
+  for (const MethodProgram& method : methods) {
+    if (!is_method_name(method.name))
+      return Error::bad_input(fmt::format("'{}'", method.name), "is no name of a method",
+                              "name methods with 1 to 64 letters, digits and underscores");
+    if (std::ranges::count(methods, method.name, &MethodProgram::name) > 1)
+      return Error::bad_input(method.name, "is the name of two methods", "give each method a name of its own");
+  }
   for (const MethodProgram& method : methods) {
     QCG_TRY(part, open_part(method.directory));
     if (!part.parsed.method.empty() || !part.parsed.other_targets.empty())

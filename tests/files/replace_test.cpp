@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cache/store/store.h"
+#include "codegen/program/combine.h"
 #include "codegen/program/staging.h"
 #include "tests/files/compile_files.h"
 
@@ -152,6 +153,28 @@ TEST_CASE("only a program in every part is replaced") {
     CHECK(fs::is_symlink(place / "latest.qcg"));
     CHECK(value_of(place / "p.qcg") == 2);
   }
+}
+
+TEST_CASE("methods with names that no program may have take no program's place") {
+  const Workplace place;
+  place.write_weights("a.safetensors", 1);
+  for (const char* name : {"a.qcg", "good.qcg"}) REQUIRE(place.compile("a.safetensors", name).ok());
+  const std::string part = place / "a.qcg", output = place / "good.qcg";
+  const auto before = tree_of(place / "");
+  for (const std::string& name : {std::string("../escaped"), std::string(), std::string("a b"), std::string(65, 'x')}) {
+    CAPTURE(name);
+    const std::vector<MethodProgram> methods = {{"first", part}, {name, part}};
+    const auto report = combine_methods(methods, output);
+    REQUIRE(!report.ok());
+    CHECK(report.error().code == ErrorCode::BadInput);
+    CHECK(report.error().to_string().find("'" + name + "'") != std::string::npos);
+  }
+  const std::vector<MethodProgram> twice = {{"one", part}, {"two", part}, {"one", part}};
+  const auto report = combine_methods(twice, output);
+  REQUIRE(!report.ok());
+  CHECK(report.error().to_string().find("two methods") != std::string::npos);
+  CHECK(tree_of(place / "") == before);
+  CHECK(value_of(output) == 1);
 }
 
 TEST_CASE("what takes the program's place between the last look and the exchange is put back") {
