@@ -112,6 +112,20 @@ Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng) 
   return make_doubles(t.shape, disturbed(std::vector<double>(count)));
 }
 
+bool chooses_zero_points(const Node& node) { return node.op->role == OpRole::quantize && node.outputs.size() == 2; }
+
+Tensor nudge(const Tensor& t, std::mt19937_64& rng) {
+  const uint64_t seed = rng();
+  std::vector<double> out(static_cast<size_t>(t.numel()));
+  for_each_piece(t, [&](int64_t first, std::span<const double> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t at = static_cast<size_t>(first) + i;
+      out[at] = values[i] * (1 + 0x1p-21 * draw_share(splitmix(seed + at)));
+    }
+  });
+  return make_doubles(t.shape, std::move(out));
+}
+
 int count_quantizations(const Graph& graph) {
   const std::vector<bool> varies = vary_with_inputs(graph);
   return static_cast<int>(std::ranges::count_if(

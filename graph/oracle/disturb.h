@@ -6,6 +6,7 @@
 //   sums:  results are off by the last bits of a sum in f32, and by what rounding to their dtype takes
 //   codes: a number that lies between two codes may become either. Three of four seeds move about one code of each
 //          row, at one of the quantizations on the row's way through the graph
+//   zero points: one that lies between two codes may become either: its extremes are off by their last bits
 #pragma once
 
 #include <random>
@@ -19,6 +20,11 @@ double largest_term(const RefContext& c);
 // Whole numbers stay: counts, masks and codes are computed exactly, and a comparison or a cast behind them does not
 // waver. Zero among fractions is an exception if it is a sum of terms (up to `term`): they may have cancelled.
 Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng);
+
+// Whether the node chooses zero points beside scales: its input is nudged, its results alone would never move them.
+bool chooses_zero_points(const Node& node);
+// Each number moves by its own last bits.
+Tensor nudge(const Tensor& t, std::mt19937_64& rng);
 
 // How many nodes round numbers that depend on the inputs to as many codes: quantizations, and steps of one.
 int count_quantizations(const Graph& graph);

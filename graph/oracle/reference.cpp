@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
@@ -269,7 +270,9 @@ class Evaluator {
     }
     const RefRule rule = rule_of(node.op);
     if (!rule) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
-    QCG_TRY(results, rule(context));
+    QCG_TRY(results, options_.disturbed != 0 && !constant && chooses_zero_points(node)
+                         ? choose_from_nudged(context, rule)
+                         : rule(context));
     const double term = options_.disturbed != 0 && !constant ? largest_term(context) : 0;
     // Every fourth seed leaves the codes as they are: a sum that cancels reaches zero beside unmoved codes alone.
     const bool flips = options_.disturbed % 4 != 0 && !constant && rounds_to_codes(context);
@@ -294,6 +297,14 @@ class Evaluator {
     }
     release(node);
     return {};
+  }
+
+  Result<Tensors> choose_from_nudged(const RefContext& c, const RefRule& rule) {
+    Tensor& input = values_[*c.node.args[0].get<ValueId>()].data;
+    const Tensor exact = std::exchange(input, nudge(input, disturbance_));
+    Result<Tensors> results = rule(c);
+    input = exact;
+    return results;
   }
 
   // Rules take sizes for numbers: all of them have to be known.
