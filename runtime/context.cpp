@@ -5,8 +5,8 @@
 #include <functional>
 #include <new>
 
-#include "runtime/default_floats.h"
 #include "runtime/fault.h"
+#include "runtime/host/default_floats.h"
 #include "runtime/program.h"
 #include "runtime/program_cuda.h"
 #include "runtime/state.h"

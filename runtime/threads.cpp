@@ -14,7 +14,7 @@
 
 #include "base/affinity.h"
 #include "runtime/cpu_spread.h"
-#include "runtime/default_floats.h"
+#include "runtime/host/default_floats.h"
 
 namespace qcg {
 namespace {
