@@ -10,7 +10,7 @@
 
 namespace {
 qcg::test::FakeDriver* g_driver = nullptr;  // the test's; nobody else loads this library
-constexpr int kInvalid = 1, kNotFound = 500;
+constexpr int kInvalid = 1, kNoDevice = 100, kNotFound = 500;
 using Clock = std::chrono::steady_clock;
 struct Launch {
   void* function;
@@ -66,6 +66,7 @@ extern "C" {
 void qcg_use_fake_driver(qcg::test::FakeDriver* driver) { g_driver = driver; }
 
 int cuInit(unsigned) {
+  if (!g_driver) return kNoDevice;
   QCG_BEGIN;
   return 0;
 }

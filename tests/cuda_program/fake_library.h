@@ -18,12 +18,15 @@ class FakeLibrary {
   explicit FakeLibrary(FakeDriver& device, const std::string& name = "libcuda.so.1")
       : library_(dlopen((binary_dir() + "/tests/fake/" + name).c_str(), RTLD_NOW)) {
     REQUIRE_MESSAGE(library_, dlerror());
-    reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(&device);
+    use(&device);
   }
-  ~FakeLibrary() { dlclose(library_); }
+  ~FakeLibrary() { use(nullptr), dlclose(library_); }  // which may leave it loaded
   FakeLibrary(const FakeLibrary&) = delete;
 
  private:
+  void use(FakeDriver* device) {
+    reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(device);
+  }
   void* library_;
 };
 
