@@ -229,7 +229,8 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   for (size_t i = 0; i < outputs.size(); ++i)
     QCG_CHECK(place(outputs[i], "output", m.outputs[i].name, m.output_needs_dense[i], outputs_[i]));
 
-  if (stream != nullptr && !profile_ && std::ranges::all_of(outputs_, &Slot::on_device)) return queue_run(stream);
+  const bool may_wait = profile_ || !m.reads.empty();
+  if (stream != nullptr && !may_wait && std::ranges::all_of(outputs_, &Slot::on_device)) return queue_run(stream);
   QCG_CHECK(run_and_wait(stream));
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
@@ -337,42 +338,62 @@ Status Context::bind_buffers(Binding& binding) const {
     binding.arena_offsets[temps.buffers[t]] = plan.offsets[t];
   }
   binding.arena_bytes = plan.peak_bytes;
+  for (const auto& read : m.reads)
+    if (binding.buffer_bytes[static_cast<size_t>(read.buffer)] < ProgramManifest::kReadBytes)
+      return impossible_size("$.buffers[" + std::to_string(read.buffer) + "]");
   return {};
 }
 
 Status Context::bind_steps(Binding& binding) const {
   const ProgramManifest& m = program_->manifest();
-  const std::span<const int64_t> symbol_values = binding.symbol_values;
   binding.steps.assign(m.steps.size(), {});
-  for (size_t s = 0; s < m.steps.size(); ++s) {
-    const auto& step = m.steps[s];
-    const std::string where = "$.steps[" + std::to_string(s) + "]";
-    BoundStep& bound = binding.steps[s];
-    for (const SizeExpr& param : step.params) {
-      const auto value = param.evaluate(symbol_values);
-      if (!value) return impossible_size(where + ".params");
-      bound.params.push_back(*value);
-    }
-    bound.choice = bound.params.empty() ? 0 : choose_kernel(step, bound.params[0]);
-    if (bound.choice == step.kernels.size())
-      return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]),
-                                "compile the program for more rows");
-    if (!device_) bound.kernel = program_->steps_[s].kernels[bound.choice];
-    for (const auto& arg : step.args) {
-      const auto offset = arg.offset.evaluate(symbol_values);
-      const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
-      const int64_t bytes = binding.buffer_bytes[static_cast<size_t>(arg.buffer)];
-      // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
-      if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0))
-        return impossible_size(where + ".args");
-      if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
-                                  bytes == 0 ? 0 : *offset, bytes - bytes_of_other_groups(step, bound.args.size())))
-        return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
-      bound.offsets.push_back(bytes == 0 ? 0 : *offset);
-      bound.args.push_back({nullptr, *stride});
-    }
+  for (size_t s = 0; s < m.steps.size(); ++s)
+    if (!m.steps[s].uses_reads) QCG_CHECK(bind_step(binding, s, binding.symbol_values, binding.steps[s]));
+  return {};
+}
+
+Status Context::bind_step(const Binding& binding, size_t index, std::span<const int64_t> symbol_values,
+                          BoundStep& bound) const {
+  const ProgramManifest& m = program_->manifest();
+  const auto& step = m.steps[index];
+  const std::string where = "$.steps[" + std::to_string(index) + "]";
+  for (const SizeExpr& param : step.params) {
+    const auto value = param.evaluate(symbol_values);
+    if (!value) return impossible_size(where + ".params");
+    bound.params.push_back(*value);
+  }
+  bound.choice = bound.params.empty() ? 0 : choose_kernel(step, bound.params[0]);
+  if (bound.choice == step.kernels.size())
+    return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]),
+                              "compile the program for more rows");
+  if (!device_) bound.kernel = program_->steps_[index].kernels[bound.choice];
+  for (const auto& arg : step.args) {
+    const auto offset = arg.offset.evaluate(symbol_values);
+    const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
+    const int64_t bytes = binding.buffer_bytes[static_cast<size_t>(arg.buffer)];
+    // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
+    if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0)) return impossible_size(where + ".args");
+    if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
+                                bytes == 0 ? 0 : *offset, bytes - bytes_of_other_groups(step, bound.args.size())))
+      return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
+    bound.offsets.push_back(bytes == 0 ? 0 : *offset);
+    bound.args.push_back({nullptr, *stride});
   }
   return {};
+}
+
+// Binds a step that uses sizes which the run has read by now, unless the last run has bound it for the same ones.
+Status Context::bind_to_run(size_t index) {
+  BoundStep& step = bindings_[0]->steps[index];
+  if (step.symbol_values == run_values_) return {};
+  step = {};
+  QCG_CHECK(bind_step(bound(), index, run_values_, step));
+  step.symbol_values = run_values_;
+  return {};
+}
+
+std::span<const int64_t> Context::run_values() const {
+  return program_->manifest().reads.empty() ? bound().symbol_values : run_values_;
 }
 
 Status Context::check_output(size_t index, const TensorView& view) const {
@@ -461,10 +482,14 @@ Status Context::copy_from_device() {
 Status Context::run_steps(bool waits) {
   const ProgramManifest& m = program_->manifest();
   std::vector<BoundStep>& steps = bindings_[0]->steps;
+  const bool reads_sizes = !m.reads.empty();
   run_profile_ = {};
   if (profile_) run_profile_.steps.resize(steps.size()), recorder_.begin_run();
   if (device_) device_->begin();
+  if (reads_sizes) run_values_ = bound().symbol_values;
   for (size_t s = 0; s < steps.size(); ++s) {
+    if (reads_sizes) QCG_CHECK(read_symbols(s));
+    if (m.steps[s].uses_reads) QCG_CHECK(bind_to_run(s));
     BoundStep& step = steps[s];
     for (size_t a = 0; a < step.args.size(); ++a) {
       const auto& arg = m.steps[s].args[a];
@@ -485,7 +510,7 @@ Status Context::run_steps(bool waits) {
   }
   if (profile_) run_profile_.us = recorder_.since_begin_us();
   if (!device_ || profile_) return {};
-  CudaCalls* const last = bindings_[0]->calls.get();
+  CudaCalls* const last = reads_sizes ? nullptr : bindings_[0]->calls.get();  // most steps have run by now
   return waits ? run_on_device(last) : device_->queue(last);
 }
 
@@ -515,7 +540,7 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
     QCG_CHECK(device_->copy_out_at(copy.data(), begin, std::ssize(copy)));
     args[a].data = copy.data() + step.offsets[a];
   }
-  return describe_fault(m, index, args, step.params, bound().symbol_values, position);
+  return describe_fault(m, index, args, step.params, run_values(), position);
 }
 
 Status Context::run_on_device(CudaCalls* last) {
@@ -527,8 +552,7 @@ Status Context::run_on_cpu(size_t index) {
   BoundStep& step = bindings_[0]->steps[index];
   Status status = program_->manifest().steps[index].groups ? run_groups(index) : run_on_pool(step);
   if (status.ok() || !workspace_.refused) return status;
-  return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
-                        *workspace_.refused);
+  return describe_fault(program_->manifest(), index, step.args, step.params, run_values(), *workspace_.refused);
 }
 
 // Runs a step on the pool or on the calling thread alone. Results are the same, so only time decides.

@@ -239,6 +239,17 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
     if (!condition.holds(values))
       return Error::bad_input("the inputs' sizes", "do not satisfy " + condition.text,
                               "pass sizes that do; the model was exported for those alone");
+  for (const auto& read : m.reads) {
+    const auto& symbol = m.symbols[static_cast<size_t>(read.symbol)];
+    const auto most = m.most_of(read, values);
+    if (!most || *most < symbol.min)
+      return Error::bad_input("the inputs' sizes",
+                              "leave no value for " + symbol.name + ", which must be at least " +
+                                  std::to_string(symbol.min) + " and at most " +
+                                  (most ? std::to_string(*most) : "what exceeds 2^63"),
+                              "pass sizes that the model was exported for");
+    values[static_cast<size_t>(read.symbol)] = *most;
+  }
   return values;
 }
 

@@ -81,8 +81,9 @@ class Program {
   // The extents of an input or output; -1 for a symbolic extent.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
-  // Returns the symbol values. Error BadInput: count, a dtype, a shape or a symbol is wrong; it names tensor and axis.
-  // Reads the data of inputs that are values of symbols (ProgramManifest::Tensor::symbol), of others shapes and dtypes.
+  // Returns the symbol values; of a symbol that a run reads, the most that it may be. Error BadInput: count, a dtype, a
+  // shape or a symbol is wrong; it names tensor and axis. Reads the data of inputs that are values of symbols
+  // (ProgramManifest::Tensor::symbol), of others shapes and dtypes.
   Result<std::vector<int64_t>> bind_symbols(std::span<const TensorView> inputs) const;
   // Returns the shapes of the outputs for these inputs. Reads what bind_symbols reads.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
@@ -144,8 +145,8 @@ class Context {
   // input. A context serves one run at a time.
   //
   // `stream` of a program on a device: the caller's, null for the default stream. On a stream that is not null the run
-  // does not wait if all outputs are on the device and it is not profiled: it is queued behind what the stream has, and
-  // behind the context's and the state's earlier runs on whatever stream. See wait().
+  // does not wait if all outputs are on the device, it is not profiled and reads no sizes: it is queued behind what the
+  // stream has, and behind the context's and the state's earlier runs on whatever stream. See wait().
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, void* stream = nullptr);
   // The same for a program with state. `state` is of the same program, and updated in place. Inputs and outputs must
   // not overlap it. An error before the first step does not change it; a later error leaves it undefined (state.h).
@@ -178,7 +179,8 @@ class Context {
     double best_us[2] = {1e30, 1e30};  // with the pool; on the calling thread alone
     int trials = 0;
     bool alone = false;
-    std::optional<double> bytes;  // moved by a run; computed once a run is profiled
+    std::optional<double> bytes;         // moved by a run; computed once a run is profiled
+    std::vector<int64_t> symbol_values;  // that it was bound for, if the run reads some of them; empty: it was not
   };
   // All that depends only on symbol values. The last few are kept: a decoder alternates between prompts and one token.
   struct Binding {
@@ -209,6 +211,11 @@ class Context {
   const Binding& bound() const { return *bindings_[0]; }
   Status bind_buffers(Binding& binding) const;
   Status bind_steps(Binding& binding) const;
+  Status bind_step(const Binding& binding, size_t index, std::span<const int64_t> symbol_values,
+                   BoundStep& bound) const;
+  Status bind_to_run(size_t index);
+  Status read_symbols(size_t step);
+  std::span<const int64_t> run_values() const;
   Status check_output(size_t index, const TensorView& view) const;
   Status check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   Status place(const TensorView& view, const char* kind, const std::string& name, bool needs_dense, Slot& slot);
@@ -231,6 +238,7 @@ class Context {
   std::shared_ptr<CudaRun> device_;  // cuda:* and hip:* only: the arena and the copies of inputs and outputs are there
   AlignedBuffer arena_;
   std::vector<std::unique_ptr<Binding>> bindings_;  // that of the run at hand first, then by last use
+  std::vector<int64_t> run_values_;                 // of the symbols in the run at hand, if it reads some
   std::vector<Slot> inputs_, outputs_;
   State* state_ = nullptr;                                         // of the run at hand
   std::vector<std::shared_ptr<std::atomic<bool>>> queued_states_;  // what says that they are defined

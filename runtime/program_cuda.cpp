@@ -214,7 +214,7 @@ Result<std::optional<CudaRun::Refusal>> CudaRun::wait() {
 }
 
 Result<std::optional<CudaRun::Refusal>> CudaRun::take_refusal() {
-  if (refusing_.empty()) return std::optional<Refusal>();
+  if (refusing_.empty() || faults_.data() == nullptr) return std::optional<Refusal>();  // none has been launched
   std::vector<int64_t> faults(refusing_.size());
   QCG_CHECK(driver().copy_out(faults.data(), faults_, faults.size() * sizeof(int64_t)));
   const auto found = std::ranges::find_if(faults, [](int64_t f) { return f != kNoFault; });

@@ -26,7 +26,7 @@ constexpr size_t kNodeBytes = 96, kStringBytes = 64,
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
 
-constexpr int64_t kVersion = 4, kFirstWithState = 2, kFirstWithMethods = 3, kFirstWithTargets = 4;
+constexpr int64_t kVersion = 5, kFirstWithState = 2, kFirstWithMethods = 3, kFirstWithTargets = 4, kFirstWithReads = 5;
 constexpr size_t kMaxTargets = 16;
 constexpr int64_t kMaxGroups = 1 << 20;
 // Of targets times methods times what each of them has a copy of: files and states.
@@ -167,6 +167,7 @@ class Reader {
   ProgramManifest::Arg arg(const Json& value, const std::string& path);
   ProgramManifest::Launch launch(const Json& value, const std::string& path);
   ProgramManifest::Step step(const Json& value, const std::string& path);
+  void read_reads(const Json& symbols, const std::string& path);
   void need_dense(int buffer_index);
   void check_groups(const ProgramManifest::Step& step, const std::string& path);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
@@ -217,7 +218,7 @@ void Reader::header(const Json& root) {
   check(root.is_object(), "$", "is not an object");
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
   const int64_t version = integer(field(root, "version"), "$.version", 0, INT32_MAX);
-  check(version >= 1 && version <= kVersion, "$.version", "is none of 1 to 4, the versions this runtime reads");
+  check(version >= 1 && version <= kVersion, "$.version", "is none of 1 to 5, the versions this runtime reads");
   const int64_t abi = integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX);
   check(abi >= QCG_OLDEST_KERNEL_ABI && abi <= QCG_KERNEL_ABI, "$.kernel_abi", "is no kernel ABI of this runtime");
   out_.version = static_cast<int>(version), out_.kernel_abi = static_cast<int>(abi);
@@ -284,8 +285,7 @@ ProgramManifest::Tensor Reader::input(const Json& value, const std::string& path
   const Json& symbol = field(value, "symbol");
   if (symbol.is_null()) return t;
   t.symbol = index(symbol, path + ".symbol", out_.symbols.size());
-  const auto is_one = [](const SizeExpr& size) { return size.is_constant() && size.evaluate({}) == 1; };
-  check((t.dtype == DType::i64 || t.dtype == DType::i32) && std::ranges::all_of(t.shape, is_one), path + ".symbol",
+  check((t.dtype == DType::i64 || t.dtype == DType::i32) && t.has_one_element(), path + ".symbol",
         "is not of an input of one i64 or i32");
   return t;
 }
@@ -442,6 +442,22 @@ ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
   return s;
 }
 
+// Of symbols that have {"step": 3, "buffer": 5, "most": size} as `read`.
+void Reader::read_reads(const Json& symbols, const std::string& path) {
+  for (size_t i = 0; i < symbols.size() && status_.ok(); ++i) {
+    const Json& value = field(symbols[i], "read");
+    if (value.is_null()) continue;
+    const std::string at = path + "[" + std::to_string(i) + "].read";
+    check(out_.version >= kFirstWithReads, at, "is not in programs of a version before 5");
+    ProgramManifest::Read& read = out_.reads.emplace_back();
+    read.symbol = static_cast<int>(i);
+    read.step = index(field(value, "step"), at + ".step", out_.steps.size());
+    read.buffer = index(field(value, "buffer"), at + ".buffer", out_.buffers.size());
+    read.most = size(field(value, "most"), at + ".most");
+  }
+  std::ranges::stable_sort(out_.reads, {}, &ProgramManifest::Read::step);
+}
+
 void Reader::need_dense(int buffer_index) {
   const auto& b = out_.buffers[static_cast<size_t>(buffer_index)];
   if (b.kind == ProgramManifest::BufferKind::input) out_.input_needs_dense[static_cast<size_t>(b.index)] = true;
@@ -552,6 +568,7 @@ void Reader::derive_bindings(const std::string& path) {
         out_.bindings.push_back(*b);
       }
   }
+  for (const auto& read : out_.reads) bound[static_cast<size_t>(read.symbol)] = true;
   for (size_t s = 0; s < bound.size(); ++s)
     check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, path + ".symbols[" + std::to_string(s) + "]",
           "is not determined by the shape or value of any input");
@@ -562,8 +579,10 @@ Status Reader::read(const Json& root) {
   if (!status_.ok()) return status_;
   read_files(field(root, "files"));
   if (!status_.ok()) return status_;
-  if (out_.version < kFirstWithTargets) return read_target(root, "$");
-  read_targets(field(root, "targets"));
+  const Json& targets = field(root, "targets");
+  if (out_.version < kFirstWithTargets || (out_.version > kFirstWithTargets && targets.is_null()))
+    return read_target(root, "$");
+  read_targets(targets);
   return status_;
 }
 
@@ -587,11 +606,11 @@ Status Reader::read_target(const Json& value, const std::string& path) {
   out_.target = text(field(value, "target"), path + ".target");
   out_.isa = text(field(value, "isa"), path + ".isa");
   const Json &states = field(value, "states"), &methods = field(value, "methods");
-  const bool is_fat = out_.version >= kFirstWithTargets;
-  if (is_fat ? !states.is_null() : out_.version >= kFirstWithState)
+  const bool is_optional = out_.version >= kFirstWithTargets;
+  if (is_optional ? !states.is_null() : out_.version >= kFirstWithState)
     each(states, path + ".states", [&](const Json& v, const std::string& at) { read_state(v, at); });
   if (!status_.ok()) return status_;
-  if (is_fat ? methods.is_null() : out_.version < kFirstWithMethods) return read_method(value, path);
+  if (is_optional ? methods.is_null() : out_.version < kFirstWithMethods) return read_method(value, path);
   read_methods(methods, path + ".methods");
   return status_;
 }
@@ -614,7 +633,8 @@ void Reader::read_methods(const Json& methods, const std::string& path) {
 }
 
 Status Reader::read_method(const Json& root, const std::string& path) {
-  each(field(root, "symbols"), path + ".symbols", [&](const Json& v, const std::string& at) {
+  const Json& symbols = field(root, "symbols");
+  each(symbols, path + ".symbols", [&](const Json& v, const std::string& at) {
     ProgramManifest::Symbol s;
     s.name = text(field(v, "name"), at + ".name");
     s.min = integer(field(v, "min"), at + ".min", 0, INT64_MAX);
@@ -640,7 +660,10 @@ Status Reader::read_method(const Json& root, const std::string& path) {
   out_.output_needs_dense.assign(out_.outputs.size(), false);
   for (size_t i = 0; i < out_.steps.size(); ++i)
     check_step(out_.steps[i], static_cast<int>(i), path + ".steps[" + std::to_string(i) + "]");
-  derive_bindings(path);
+  read_reads(symbols, path + ".symbols");
+  if (!status_.ok()) return status_;
+  if (const auto wrong = settle_reads(out_, path)) fail(wrong->path, wrong->message);
+  if (status_.ok()) derive_bindings(path);
   return status_;
 }
 

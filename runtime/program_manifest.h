@@ -65,7 +65,8 @@ struct ProgramManifest {
     std::string name;
     DType dtype = DType::f32;
     std::vector<SizeExpr> shape;
-    int symbol = -1;  // of an input of one integer: the symbol whose value it is
+    int symbol = -1;               // of an input of one integer: the symbol whose value it is
+    bool has_one_element() const;  // whatever the symbols are
   };
   // A tensor that a program keeps between runs (state.h).
   struct State {
@@ -120,6 +121,7 @@ struct ProgramManifest {
     std::vector<Arg> args;
     std::vector<SizeExpr> params;
     std::optional<Groups> groups;
+    bool uses_reads = false;  // derived: a param, an offset or a stride has a symbol that a run reads
   };
   // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant + terms of
   // symbols that earlier bindings determine, or, with axis kElement, the input's only element is the value.
@@ -128,6 +130,14 @@ struct ProgramManifest {
     int symbol = 0, input = 0, axis = 0;
     int64_t coefficient = 1, constant = 0;
   };
+  // A symbol that no input determines: before step `step`, a run reads its value, an i64, at the start of `buffer`.
+  struct Read {
+    int symbol = 0, step = 0, buffer = 0;
+    SizeExpr most;  // the value is at most this and the symbol's max; of symbols that inputs determine
+  };
+  static constexpr int64_t kReadBytes = 8;
+  // What the value of such a symbol is at most, with these values of the others; nullopt: more than an int64.
+  std::optional<int64_t> most_of(const Read& read, std::span<const int64_t> symbol_values) const;
 
   int version = 0, kernel_abi = 0;
   std::string generator, target, isa;
@@ -140,6 +150,7 @@ struct ProgramManifest {
   bool on_device() const { return target.starts_with("cuda:") || on_hip(); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
+  std::vector<Read> reads;  // sorted by step
   std::vector<Condition> conditions;
   std::vector<Tensor> inputs, outputs;
   std::vector<State> states;
@@ -152,6 +163,13 @@ struct ProgramManifest {
 };
 
 bool is_method_name(std::string_view name);  // 1 to 64 letters, digits and underscores
+
+// Derives Step::uses_reads. Returns a place where a symbol that the run reads is not known yet or has no buffer to be read
+// from, and what is wrong; nullopt: there is none. Part of parse_program_manifest.
+struct Mistake {
+  std::string path, message;
+};
+std::optional<Mistake> settle_reads(ProgramManifest& manifest, const std::string& path);
 
 // The first method of the first target, which has the others. Errors name the JSON path. In the result, every index is
 // in range and every weights buffer lies inside weights.bin.

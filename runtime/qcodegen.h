@@ -119,7 +119,8 @@ QCG_API qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltenso
 typedef struct qcg_symbol {
   const char* name;
   int64_t min, max;
-  int32_t input, axis; /* input -1: no input determines the symbol, and its value is `min` */
+  int32_t input, axis; /* input -1: no input determines the symbol; its value is `min` if that is `max`, else a run
+                          computes it */
   int64_t coefficient, constant;
 } qcg_symbol;
 
@@ -153,15 +154,16 @@ QCG_API void qcg_context_free(qcg_context* context);
  * host memory, else the run is QCG_ERROR_BAD_INPUT.
  *
  * A value that the program looks up with, such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the
- * message names the tensor, the value and the range, no other memory is accessed, and the outputs are undefined.
+ * message names the tensor, the value and the range, no other memory is accessed, and the outputs are undefined. So is
+ * a size that the run computes and that is out of range.
  *
  * `stream` is NULL, or a CUstream (cudaStream_t, hipStream_t) of device 0 for a CUDA (HIP) program. NULL: outputs are
  * complete on return. A stream: the run starts after all work that is on the stream. If all outputs are on the device
  * and the context does not profile, the run is queued: it returns at once, and outputs are complete when the stream has
  * done its work. Page-locked inputs in host memory must not change before that. If an output is in host memory, the run
- * waits. Queued runs of a context or of a state are executed one after the other, on whatever streams. qcg_wait reports
- * what fails in a queued run; the stream may have been destroyed by then. A stream that is being captured is not
- * supported. */
+ * waits, as does one that computes sizes. Queued runs of a context or of a state are executed one after the other, on
+ * whatever streams. qcg_wait reports what fails in a queued run; the stream may have been destroyed by then. A stream
+ * that is being captured is not supported. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 

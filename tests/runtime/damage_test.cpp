@@ -86,7 +86,7 @@ TEST_CASE("truncated, extended, missing and strange files are found") {
 TEST_CASE("programs for other machines and versions are refused with the reason") {
   SampleProgram sample;
   SUBCASE("version") {
-    sample.manifest["version"] = 5;
+    sample.manifest["version"] = 6;
     sample.sign();
     CHECK(load_error(sample).where == "manifest.json: $.version");
   }

@@ -6,7 +6,7 @@
 
 #include "runtime/program_manifest.h"
 #include "tests/child_cost.h"
-#include "tests/runtime/sample_program.h"
+#include "tests/runtime/counted_program.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -108,7 +108,7 @@ const std::vector<Damage>& damages() {
       bad_groups("$.steps[1].groups", [](json& s) { s["args"][2]["reach"]["axes"][0][0] = 4; }),
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
-      {"$.version", [](json& m) { m["version"] = 5; }},
+      {"$.version", [](json& m) { m["version"] = 6; }},
       {"$.targets", [](json& m) { m["version"] = 4; }},
       bad_targets("$.targets", [](json& m) { m["targets"] = json::array(); }),
       bad_targets("$.targets", [](json& m) { m["targets"] = {{"cpu:portable", m["targets"][1]}}; }),
@@ -385,12 +385,13 @@ TEST_CASE("every damage is an error that names the place") {
 
 TEST_CASE("random changes and random bytes never crash the reader") {
   const SampleProgram sample;
+  const CountedProgram counted;
   int accepted = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 rng(seed);
-    json manifest = sample.manifest;
-    if (seed % 2 == 0) SampleProgram::add_state(manifest);
+    json manifest = seed % 8 == 2 ? counted.manifest : sample.manifest;
+    if (seed % 8 != 2 && seed % 2 == 0) SampleProgram::add_state(manifest);
     if (seed % 4 == 1) SampleProgram::split_into_targets(manifest, {"cuda:sm_80", "cpu:portable"});
     for (uint64_t changes = 1 + rng() % 3; changes > 0; --changes) mutate(manifest, rng);
     std::string text = manifest.dump();
@@ -406,6 +407,11 @@ TEST_CASE("random changes and random bytes never crash the reader") {
         CHECK(static_cast<size_t>(arg.buffer) < parsed->buffers.size());
         (void)arg.offset.evaluate(values);
       }
+    for (const auto& read : parsed->reads) {
+      CHECK(static_cast<size_t>(read.buffer) < parsed->buffers.size());
+      CHECK(static_cast<size_t>(read.step) < parsed->steps.size());
+      (void)parsed->most_of(read, values);
+    }
   }
   CHECK(accepted > 0);
 }

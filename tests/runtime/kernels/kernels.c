@@ -66,6 +66,16 @@ static void run_sums(const qcg_call* call, uint32_t phase, int64_t begin, int64_
 }
 const qcg_kernel test_sums = {QCG_KERNEL_ABI, 2, rows, sums_bytes, row_bytes, run_sums};
 
+/* args: x, count (i64). params: m, n. How many rows of x begin with a number above 0. */
+static int64_t one(const qcg_call* call, uint32_t phase) { return (void)call, (void)phase, 1; }
+static void run_count(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  (void)phase, (void)begin, (void)end, (void)scratch;
+  int64_t count = 0;
+  for (int64_t i = 0; i < call->params[0]; ++i) count += row(&call->args[0], i)[0] > 0;
+  *(int64_t*)call->args[1].data = count;
+}
+const qcg_kernel test_count = {QCG_KERNEL_ABI, 1, one, no_bytes, no_bytes, run_count};
+
 /* args: table, ids, y. params: m, size. y[i] = table[ids[i]]. */
 static void run_look_up(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   (void)phase, (void)scratch;
