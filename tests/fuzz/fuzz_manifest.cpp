@@ -15,6 +15,12 @@ void touch(const qcg::ProgramManifest& manifest) {
       (void)arg.offset.evaluate(values);
     }
   }
+  for (const auto& read : manifest.reads) {
+    const auto& buffer = manifest.buffers.at(static_cast<size_t>(read.buffer));
+    if (buffer.kind == qcg::ProgramManifest::BufferKind::weights) std::abort();
+    (void)manifest.steps.at(static_cast<size_t>(read.step));
+    (void)manifest.most_of(read, values);
+  }
   int64_t end = 0;
   for (const auto& range : qcg::weights_read(manifest)) {
     if (range.offset < end || range.bytes < 0) std::abort();

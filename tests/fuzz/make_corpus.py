@@ -51,7 +51,7 @@ def symbolic_export():
 
 
 def manifests():
-    """A program of each version: plain, with a state, with methods, for several targets."""
+    """A program of each version: plain, with a state, with methods, for several targets, with a size that a run reads."""
     digest = "0" * 64
     method = {
         "symbols": [{"name": "s0", "min": 0, "max": 9}],
@@ -74,6 +74,14 @@ def manifests():
     yield "state.json", head(2) | cpu | method | {"states": [state]}
     yield "methods.json", head(3) | cpu | {"states": [state], "methods": methods}
     yield "targets.json", head(4) | {"targets": [cuda, cpu | {"methods": methods}]}
+    reading = json.loads(json.dumps(method))
+    reading["symbols"].append({"name": "u0", "min": 0, "max": 9, "read": {"step": 1, "buffer": 3, "most": [[1, 0]]}})
+    reading["buffers"][3].update(bytes=8, last=1)
+    reach = {"item": 4, "axes": [["p0", "s"], [8]]}
+    reading["steps"].append(dict(method["steps"][0], name="b", params=[[[1, 1]], 8], args=[
+        {"buffer": 0, "offset": [[32, 1]], "stride": None, "reach": reach},
+        {"buffer": 1, "offset": 0, "stride": 8, "reach": dict(reach, writes=True)}]))
+    yield "reads.json", head(5) | cpu | reading
 
 
 def weights_config(deduplicated=False):
