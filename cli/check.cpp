@@ -49,7 +49,11 @@ std::vector<int64_t> rows_to_try(const CheckFlags& flags) {
 
 // Error Usage if no symbol can have one of the values: check_program would clamp it and try another size.
 Status require_in_range(const Program& program, const std::vector<int64_t>& ms) {
-  const auto& symbols = program.manifest().symbols;
+  const ProgramManifest& manifest = program.manifest();
+  std::vector<ProgramManifest::Symbol> symbols;  // that inputs determine
+  for (size_t i = 0; i < manifest.symbols.size(); ++i)
+    if (std::ranges::find(manifest.reads, static_cast<int>(i), &ProgramManifest::Read::symbol) == manifest.reads.end())
+      symbols.push_back(manifest.symbols[i]);
   for (int64_t m : ms)
     if (!symbols.empty() &&
         std::none_of(symbols.begin(), symbols.end(), [m](const auto& s) { return m >= s.min && m <= s.max; }))

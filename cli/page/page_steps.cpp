@@ -34,6 +34,8 @@ std::vector<std::vector<int64_t>> sizes_of(const ProgramManifest& m, const std::
     std::vector<int64_t> values;
     for (const auto& symbol : m.symbols)
       values.push_back(std::clamp<int64_t>(values.empty() ? size : 1, symbol.min, symbol.max));
+    for (const auto& read : m.reads)
+      if (const auto most = m.most_of(read, values)) values[static_cast<size_t>(read.symbol)] = *most;
     out.insert(std::move(values));
   }
   return {out.begin(), out.end()};
