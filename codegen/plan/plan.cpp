@@ -27,13 +27,20 @@ Dim leading(const Shape& shape) { return shape.empty() ? Dim(1) : product(Shape(
 Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
   plan_.target = target;
   plan_.symbols = graph.symbols;
-  plan_.conditions = graph.conditions;
+  const std::vector<std::string> measured = graph.measured_symbols();
+  for (const SizeCondition& condition : graph.conditions) {
+    const auto symbols = condition.difference.symbols();
+    // The run checks a size that it computes as soon as it knows it.
+    if (std::ranges::none_of(symbols, [&](const auto& symbol) { return std::ranges::count(measured, symbol) > 0; }))
+      plan_.conditions.push_back(condition);
+  }
   views_.resize(graph.values.size());
   placed_.resize(graph.values.size());
 }
 
 Result<Plan> Planner::run() {
   QCG_CHECK(check_symbols());
+  QCG_CHECK(check_outputs());
   add_signature();
   place_outputs();
   find_writes();
@@ -51,7 +58,80 @@ Result<Plan> Planner::run() {
   finish_states();
   list_other_steps();
   set_lifetimes();
+  QCG_CHECK(bound_temporaries());
   return std::move(plan_);
+}
+
+// The caller gives memory for outputs before the run knows the sizes that it computes.
+Status Planner::check_outputs() const {
+  const std::vector<std::string> measured = graph_.measured_symbols();
+  for (size_t i = 0; i < graph_.outputs.size(); ++i)
+    for (const Dim& extent : graph_.value(graph_.outputs[i]).shape)
+      for (const std::string& symbol : extent.symbols())
+        if (std::ranges::find(measured, symbol) != measured.end())
+          return Error::unsupported("output '" + graph_.output_names[i] + "'",
+                                    "its size " + extent.str() + " depends on the data, through " + symbol,
+                                    "return the elements in a tensor of the largest size, and their number beside it");
+  return {};
+}
+
+Status Planner::lower_measure(const Node& node) {
+  const View value = dense(node.tensor("value"));
+  const BufferKind kind = plan_.buffers[value.buffer].kind;
+  int buffer = value.buffer;
+  // The runtime reads the start of a buffer of the program's own.
+  if (kind != BufferKind::temp || !value.offset.is_constant(0)) buffer = copy_to_temp(value, DType::i64);
+  plan_.measures.push_back(
+      {measured_symbol(node), static_cast<int>(plan_.steps.size()), buffer, *node.arg("most").get<Dim>()});
+  return {};
+}
+
+namespace {
+
+// At least the size, whatever the measured symbols are. Terms that are added have their bounds, terms that are
+// subtracted are left out. nullopt: a term is neither a product of symbols nor a positive multiple of one call.
+std::optional<Dim> bound_of(const Dim& size, const std::vector<PlanMeasure>& measures) {
+  const auto measured = [&](const std::string& symbol) {
+    return std::ranges::find(measures, symbol, &PlanMeasure::symbol);
+  };
+  const auto is_measured = [&](const std::string& symbol) { return measured(symbol) != measures.end(); };
+  const auto has_measured = [&](const Dim& d) { return std::ranges::any_of(d.symbols(), is_measured); };
+  if (!has_measured(size)) return size;
+  std::vector<Dim> terms;
+  for (const auto& [factors, coefficient] : size.terms()) {
+    Dim term = coefficient;
+    const auto call = factors.size() == 1 ? Dim::as_call(factors[0]) : std::nullopt;
+    if (call) {
+      const auto a = bound_of(call->a, measures), b = call->function == "min" ? bound_of(call->b, measures) : call->b;
+      if (coefficient < 0 || !a || !b || has_measured(*b)) return std::nullopt;
+      terms.push_back(term * (call->function == "min" ? Dim::smaller(*a, *b) : Dim::floor_divide(*a, *b)));
+      continue;
+    }
+    const bool is_bounded = std::ranges::any_of(factors, is_measured);
+    for (const std::string& factor : factors) {
+      if (Dim::as_call(factor)) return std::nullopt;
+      term = term * (is_measured(factor) ? measured(factor)->most : Dim::symbol(factor));
+    }
+    if (!is_bounded || coefficient > 0) terms.push_back(term);
+  }
+  return Dim::sum(terms);
+}
+
+}  // namespace
+
+// Memory is reserved before the run, for the largest sizes that it may compute.
+Status Planner::bound_temporaries() {
+  if (plan_.measures.empty()) return {};
+  for (PlanBuffer& buffer : plan_.buffers) {
+    if (buffer.kind != BufferKind::temp) continue;
+    const auto bound = bound_of(buffer.bytes, plan_.measures);
+    if (!bound || !bound->valid())
+      return Error::unsupported("a tensor of " + buffer.bytes.str() + " bytes",
+                                "no bound of its size is known, which depends on the data",
+                                "compute its size from sizes of inputs");
+    buffer.bytes = *bound;
+  }
+  return {};
 }
 
 // An input is the value of a symbol, or an extent of an input determines it. The extent is linear in the symbol, and other
@@ -73,6 +153,7 @@ Status Planner::check_symbols() const {
         if (linear) found.insert(open[0]);
       }
   }
+  for (std::string& symbol : graph_.measured_symbols()) found.insert(std::move(symbol));
   for (const Symbol& symbol : graph_.symbols)
     if (symbol.min != symbol.max && !found.contains(symbol.name))
       return Error::bad_input("symbol '" + symbol.name + "'", "no extent and no value of an input determines it",
@@ -111,6 +192,7 @@ constexpr Op kOrders[] = {"aten.sort.default",   "aten.sort.stable",    "aten.to
 
 Status Planner::lower(const Node& node) {
   const Op op = node.op;
+  if (op == "qcg.measure") return lower_measure(node);
   if (op == "qcg.linear") return lower_linear(node);
   if (op == "qcg.grouped_linear") return lower_grouped_linear(node);
   if (op == "qcg.loop") return lower_loop(node);
@@ -160,6 +242,10 @@ void Planner::set_lifetimes() {
       if (buffer.first < 0) buffer.first = static_cast<int>(s);
       buffer.last = static_cast<int>(s);
     }
+  for (const PlanMeasure& measure : plan_.measures) {
+    PlanBuffer& buffer = plan_.buffers[measure.buffer];
+    buffer.last = std::max(buffer.last, measure.step);
+  }
   const GemmDevice& device = gemm_device(plan_.target.device);
   for (PlanConstant& constant : plan_.constants) {
     Dim& whole = plan_.buffers[constant.buffer].bytes;

@@ -78,6 +78,13 @@ struct PlanState {
   int initial = -1;  // into Plan::constants: its value before the first run; -1: zeros
 };
 
+// A size that the run computes: before step `step` the symbol is the i64 at the start of `buffer`, at most `most`.
+struct PlanMeasure {
+  std::string symbol;
+  int step = 0, buffer = 0;
+  Dim most;
+};
+
 struct Plan {
   Target target;
   std::vector<Symbol> symbols;
@@ -85,6 +92,7 @@ struct Plan {
   std::vector<ValueType> input_types, output_types;
   std::vector<std::string> input_names, output_names;
   std::vector<std::string> input_symbols;  // those whose values inputs are, by input; empty: of none
+  std::vector<PlanMeasure> measures;       // in the order of their steps
   std::vector<PlanState> states;
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;

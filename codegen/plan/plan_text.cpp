@@ -16,6 +16,8 @@ std::string print_plan(const Plan& plan) {
     if (buffer.kind == BufferKind::temp) out += fmt::format(", steps {}..{}", buffer.first, buffer.last);
     out += "\n";
   }
+  for (const PlanMeasure& m : plan.measures)
+    out += fmt::format("  before step {}: {} = b{}, at most {}\n", m.step, m.symbol, m.buffer, m.most.str());
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const PlanStep& step = plan.steps[s];
     out += fmt::format("  step {} {}: {}\n    params", s, step.name, problem_signature(plan.problems[step.problem]));

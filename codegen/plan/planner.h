@@ -57,6 +57,9 @@ class Planner {
   // plan.cpp
   Status check_symbols() const;
   void add_signature();
+  Status check_outputs() const;
+  Status lower_measure(const Node& node);
+  Status bound_temporaries();
   Status lower(const Node& node);
   int intern(const KernelProblem& problem);
   void set_lifetimes();

@@ -88,6 +88,7 @@ class Combiner {
  private:
   Status begin(int version, std::initializer_list<const char*> shared) {
     const json& first = parts_[0].manifest;
+    for (const Part& part : parts_) version = std::max(version, part.manifest["version"].get<int>());
     manifest_ = {{"format", "qcodegen-program"},
                  {"version", version},
                  {"generator", first["generator"]},

@@ -285,16 +285,24 @@ std::vector<std::string> unique_identifiers(const std::vector<std::string>& name
   return out;
 }
 
+// The least version of the manifest that has what the program needs.
+int version_of(const Plan& plan) { return !plan.measures.empty() ? 5 : plan.states.empty() ? 1 : 2; }
+
 }  // namespace
 
 Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   State& s = *state_;
-  json manifest = {{"format", "qcodegen-program"},   {"version", plan.states.empty() ? 1 : 2},
+  json manifest = {{"format", "qcodegen-program"},   {"version", version_of(plan)},
                    {"generator", kGeneratorVersion}, {"kernel_abi", QCG_KERNEL_ABI},
                    {"target", plan.target.str()},    {"isa", isa_info(plan.target.isa).name}};
   for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
   for (const Symbol& symbol : plan.symbols)
     manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
+  for (const PlanMeasure& m : plan.measures) {
+    const auto symbol = std::ranges::find(plan.symbols, m.symbol, &Symbol::name) - plan.symbols.begin();
+    manifest["symbols"][static_cast<size_t>(symbol)]["read"] = {
+        {"step", m.step}, {"buffer", m.buffer}, {"most", size_json(m.most, plan.symbols)}};
+  }
   for (const SizeCondition& condition : plan.conditions)
     manifest["conditions"].push_back({{"size", size_json(condition.difference, plan.symbols)},
                                       {"is", name_of(condition.says)},

@@ -134,10 +134,24 @@ std::vector<uint32_t> Graph::count_uses() const {
   return uses;
 }
 
+std::string measured_symbol(const Node& node) {
+  if (!node.outputs.empty() || node.op->name != "qcg.measure") return {};
+  const std::vector<std::string> symbols = node.arg("size").get<Dim>()->symbols();
+  return symbols.empty() ? std::string() : symbols[0];
+}
+
+std::vector<std::string> Graph::measured_symbols() const {
+  std::vector<std::string> out;
+  for (const Node& node : nodes)
+    if (std::string symbol = measured_symbol(node); !symbol.empty()) out.push_back(std::move(symbol));
+  return out;
+}
+
 void Graph::remove_dead() {
   std::vector<uint32_t> uses = count_uses();
   std::vector<bool> keep(nodes.size());
   for (size_t i = nodes.size(); i-- > 0;) {
+    keep[i] = !measured_symbol(nodes[i]).empty();
     for (ValueId id : nodes[i].outputs) keep[i] = keep[i] || uses[id] > 0;
     if (!keep[i]) for_each_input(nodes[i], [&](ValueId& id) { --uses[id]; });
   }

@@ -46,6 +46,10 @@
 //       by channel, over the elements of x at place * stride - before + tap * dilation, as far as there are any: their sum, their
 //       maximum (op sum, max; no weight), or the sum of each times its tap's weight (product). One or two axes.
 //
+//   qcg.measure(value i64[], size, most) -> nothing   from here on the symbol `size` is what `value` holds, from 0 to `most`, a
+//       size of the inputs: how many elements of a mask are true. Nodes before it do not have the symbol, nor do inputs and
+//       outputs. It is kept though it has no results (measured_symbol)
+//
 // An input of one integer may be the value of a symbol, as a size that the caller passes is:
 //
 //   graph(%x: f32[5, 30], %n: i64[] = s86) {
@@ -122,6 +126,9 @@ struct Node {
   ValueId tensor(std::string_view name) const;  // kNoValue when absent
 };
 
+// The symbol that a node qcg.measure gives a value; empty: the node is another one.
+std::string measured_symbol(const Node& node);
+
 class Graph {
  public:
   std::string name = "graph";
@@ -153,7 +160,9 @@ class Graph {
   NodeId add_node(const OpSchema* op, std::vector<Arg> args, std::vector<Value> outputs);
 
   std::vector<uint32_t> count_uses() const;  // per value; graph outputs count
-  void remove_dead();                        // drops nodes whose outputs nobody uses; keeps value ids stable
+  // Drops nodes whose outputs nobody uses, except qcg.measure; keeps value ids stable.
+  void remove_dead();
+  std::vector<std::string> measured_symbols() const;  // in the order of the nodes
 
   std::string unique_name(std::string_view base);  // base, or base_1, base_2, …: the first that no value has
   ValueId find_value(std::string_view name);       // the first of this name, or kNoValue

@@ -9,7 +9,7 @@ namespace qcg {
 ShapeRule infer_qcg_matmul;
 // shapes/own.cpp
 ShapeRule infer_qcg_linear, infer_grouped_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention,
-    infer_qcg_rows;
+    infer_qcg_rows, infer_measure;
 // shapes/constant.cpp
 ShapeRule infer_scatter;
 // shapes/layers.cpp
@@ -43,6 +43,7 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.windows",
      "(Tensor x, Tensor? weight, str op, int[] kernel, int[] stride, int[] dilation, int[] before, SymInt[] places, "
      "ScalarType? dtype=None) -> Tensor", internal, infer_windows},
+    {"qcg.measure", "(Tensor value, SymInt size, SymInt most) -> ()", internal, infer_measure},
 };
 // clang-format on
 

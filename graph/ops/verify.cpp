@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "graph/ir/text_form.h"
@@ -77,6 +78,7 @@ class Verifier {
     QCG_CHECK(check_budget());
     for (const Value& v : graph_.values) QCG_CHECK(check_value(v));
     QCG_CHECK(check_order());
+    QCG_CHECK(check_measured());
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) QCG_CHECK(check_node_types(id));
     return {};
   }
@@ -202,6 +204,34 @@ class Verifier {
       const Value& v = graph_.value(node.outputs[i]);
       if (v.kind != ValueKind::node || v.producer != id || v.output != i)
         return broken(8, where, fmt::format("%{} does not name this node as its producer", v.name));
+    }
+    return {};
+  }
+
+  // Sizes that nodes measure do not occur before these nodes.
+  Status check_measured() {
+    std::set<std::string> open;
+    for (std::string& symbol : graph_.measured_symbols())
+      if (!open.insert(symbol).second) return broken(9, "symbol " + symbol, "two nodes measure it");
+    if (open.empty()) return {};
+    const auto is_open = [&](const Dim& size) {
+      const auto symbols = size.symbols();
+      return std::ranges::any_of(symbols, [&](const std::string& symbol) { return open.contains(symbol); });
+    };
+    const auto has_open = [&](ValueId id) { return std::ranges::any_of(graph_.value(id).shape, is_open); };
+    if (std::ranges::any_of(graph_.inputs, has_open))
+      return broken(9, graph_.name, "a node measures a size of an input");
+    for (const Node& node : graph_.nodes) {
+      const std::string symbol = measured_symbol(node);
+      const Dim* const most = symbol.empty() ? nullptr : node.arg("most").get<Dim>();
+      if (most && is_open(*most)) return broken(9, place_of(graph_, node), "its bound is a size that a node measures");
+      if (!symbol.empty()) open.erase(symbol);
+      bool early = std::ranges::any_of(node.outputs, has_open);
+      for (const Arg& arg : node.args) {
+        if (const Dim* one = arg.get<Dim>()) early = early || is_open(*one);
+        if (const auto* many = arg.get<std::vector<Dim>>()) early = early || std::ranges::any_of(*many, is_open);
+      }
+      if (early) return broken(9, place_of(graph_, node), "it has a size that is measured after it");
     }
     return {};
   }

@@ -30,7 +30,8 @@ std::vector<NodeId> nodes_behind(const Graph& graph, ValueId value) {
   std::vector<NodeId> nodes;
   for (NodeId n = static_cast<NodeId>(graph.nodes.size()); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return needed[id]; })) continue;
+    const bool is_needed = std::ranges::any_of(node.outputs, [&](ValueId id) { return needed[id]; });
+    if (!is_needed && measured_symbol(node).empty()) continue;
     nodes.push_back(n);
     for_each_input(node, [&](ValueId id) { needed[id] = true; });
   }

@@ -13,6 +13,7 @@
 namespace qcg {
 
 // What this value is computed from, in the order of the graph.
+// Those that measure sizes are always among them.
 std::vector<NodeId> nodes_behind(const Graph& graph, ValueId value);
 
 // Indices into graph.outputs: first what needs the fewest elements read, written and multiplied.

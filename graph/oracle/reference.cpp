@@ -250,6 +250,7 @@ class Evaluator {
   }
 
   Status run_node(const Node& node) {
+    if (!measured_symbol(node).empty()) return measure(node);
     if (node.outputs.empty()) return {};  // assertions
     bool constant = true;
     ValueId missing = kNoValue;
@@ -295,6 +296,22 @@ class Evaluator {
       if (flips && i == 0 && !judged) results[i] = flip_codes(dtype, results[i], 1.0 / quantizations_, disturbance_);
       values_[id] = {results[i], dtype, constant};
     }
+    release(node);
+    return {};
+  }
+
+  Status measure(const Node& node) {
+    const ValueId value = node.tensor("value");
+    const int64_t size = read_ints(values_[value].data)[0];
+    const auto most = node.arg("most").get<Dim>()->evaluate(symbols_);
+    const std::string symbol = measured_symbol(node);
+    const auto declared = std::ranges::find(graph_.symbols, symbol, &Symbol::name);
+    const int64_t limit = std::min(most.value_or(0), declared->max);
+    if (size < declared->min || size > limit)
+      return Error::bad_input(node.where.empty() ? "symbol " + symbol : node.where,
+                              fmt::format("{} is {}, and may be from {} to {}", symbol, size, declared->min, limit),
+                              "give inputs that the model takes");
+    symbols_[symbol] = size;
     release(node);
     return {};
   }
@@ -502,10 +519,11 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
     if (!condition.holds(known))
       return Error::bad_input("sizes of the inputs", "they do not satisfy " + condition.text,
                               "give inputs of sizes the export allowed");
+  const std::vector<std::string> measured = graph.measured_symbols();
   for (const Value& v : graph.values)
     for (const Dim& d : v.kind == ValueKind::node && v.producer == UINT32_MAX ? Shape() : v.shape)
       for (const std::string& name : d.symbols())
-        if (!known.contains(name))
+        if (!known.contains(name) && std::ranges::find(measured, name) == measured.end())
           return Error::unsupported("%" + v.name, fmt::format("no input shows the value of '{}'", name),
                                     "export with sizes taken from inputs");
   return known;

@@ -386,3 +386,34 @@ TEST_CASE("a graph of more axes than a program describes is refused when it is r
   CHECK(run.status == 1);
   CHECK_MESSAGE(run.err.find("17 axes") != std::string::npos, run.err);
 }
+
+// Rows whose first element is above 0, gathered. A size of its own counts them.
+TEST_CASE("a size that the run computes") {
+  const std::string chosen = R"(symbol m in [1, 64]
+symbol u0 in [0, 64]
+param @w: f32[5, 3]
+graph(%x: f32[m, 3]) {
+  %first = aten.select.int(%x, dim = 1, index = 0) : f32[m]
+  %mask = aten.gt.Scalar(%first, other = 0) : bool[m]
+  %sums = aten.cumsum.default(%mask, dim = 0) : i64[m]
+  %count = aten.sum.default(%mask) : i64[]
+  qcg.measure(%count, size = u0, most = m)
+  %before = aten.sub.Tensor(%sums, other = 1) : i64[m]
+  %target = aten.where.ScalarOther(%mask, %before, other = u0) : i64[m]
+  %none = aten.full.default(size = [u0+1], fill_value = 0, dtype = i64) : i64[u0+1]
+  %all = aten.arange.default(end = m, dtype = i64) : i64[m]
+  %written = aten.scatter.src(%none, dim = 0, %target, %all) : i64[u0+1]
+  %places = aten.slice.Tensor(%written, dim = 0, start = 0, end = u0) : i64[u0]
+  %rows = aten.index_select.default(%x, dim = 0, %places) : f32[u0, 3]
+)";
+  check_passes(chosen + R"(  %h = aten.linear.default(%rows, @w) : f32[u0, 5]
+  %y = aten.sum.dim_IntList(%h, dim = [0]) : f32[5]
+  return %y
+}
+)",
+               {"--m", "1,5,40"});
+  // The caller gives memory for outputs before the run.
+  const Run returned = run_on(chosen + "  return %rows\n}\n", {"compile", "-o", "out.qcg", "--weights", "random:1"});
+  CHECK(returned.status == 1);
+  CHECK(returned.err.find("its size u0 depends on the data") != std::string::npos);
+}

@@ -384,3 +384,23 @@ TEST_CASE("the size that a tensor of one integer holds: constants, sums, and quo
   }
   CHECK_FALSE(size_held_by(*g, g->outputs[2]));
 }
+
+TEST_CASE("a size that a node measures is used after it, by tensors of the run alone") {
+  const auto error = [](const std::string& nodes, const std::string& input = "m") {
+    auto g = parse_graph("symbol m in [1, 64]\nsymbol u0 in [0, 64]\ngraph(%x: f32[" + input +
+                         "]) {\n  %c = aten.sum.default(%x, dtype = i64) : i64[]\n" + nodes + "  return %y\n}\n");
+    REQUIRE_MESSAGE(g.ok(), g.error().to_string());
+    g->remove_dead();
+    const Status status = verify_graph(*g);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  const std::string measured = "  qcg.measure(%c, size = u0, most = m)\n",
+                    used = "  %y = aten.arange.default(end = u0, dtype = i64) : i64[u0]\n";
+  CHECK(error(measured + used).empty());
+  CHECK(error(used + measured).ends_with("it has a size that is measured after it"));
+  CHECK(error(measured + measured + used).ends_with("two nodes measure it"));
+  CHECK(error(measured + used, "u0").ends_with("a node measures a size of an input"));
+  CHECK(
+      error("  qcg.measure(%c, size = u0, most = u0)\n" + used).ends_with("its bound is a size that a node measures"));
+  CHECK(error("  qcg.measure(%c, size = 2*u0, most = m)\n" + used).find("is no symbol alone") != std::string::npos);
+}

@@ -5,6 +5,7 @@
 #include "graph/ir/scheme.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_own.h"
+#include "graph/ops/size_values.h"
 
 namespace qcg {
 
@@ -256,6 +257,13 @@ Result<Types> infer_quantize_rows(const OpArgs& a) {
   Shape rows = x.shape;
   rows.back() = 1;
   return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};
+}
+
+Result<Types> infer_measure(const OpArgs& a) {
+  const Value& value = a.tensor("value");
+  if (value.dtype != DType::i64 || !value.shape.empty()) return a.fail("value", "is no tensor of one i64 without axes");
+  if (!is_one_symbol(a.dim("size"))) return a.fail("size", "is no symbol alone");
+  return Types{};
 }
 
 Result<Types> infer_qcg_rows(const OpArgs& a) {

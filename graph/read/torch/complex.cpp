@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/size_values.h"
 #include "graph/read/torch/export_reader.h"
 #include "graph/read/torch/meta.h"
 #include "graph/read/torch/operators.h"
+#include "graph/read/torch/symbols.h"
 
 namespace qcg {
 
@@ -235,7 +237,16 @@ Status TorchExportReader::define_checked(const JsonCursor& node, const std::vect
     QCG_TRY(meta_at, find_meta(results[i], name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
     const Value& value = graph().value(made[i]);
-    if (meta.dtype != value.dtype || meta.sizes != value.shape)
+    Shape sizes(meta.sizes.begin(), meta.sizes.end());
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      const Dim declared = settled_size(sizes[axis]);
+      // An axis whose size depends on data may have a symbol of its own.
+      if (axis < value.shape.size() && !(declared == value.shape[axis]) && is_one_symbol(declared) &&
+          is_unbacked(declared.symbols()[0]))
+        known_sizes_.emplace(declared.symbols()[0], value.shape[axis]);
+      sizes[axis] = settled_size(declared);
+    }
+    if (meta.dtype != value.dtype || sizes != value.shape)
       return meta_at.bad("the tensor is " + qcg::describe(value) + " by its operands", kExportGraphAgain);
     if (meta.is_complex) complex_values_.insert(made[i]);
     define(stored(results[i]), made[i]);

@@ -35,6 +35,7 @@ Result<TorchExport> TorchExportReader::read() {
   QCG_CHECK(find_mutations(signature, nodes));
   QCG_CHECK(read_inputs(graph, signature));
   out_.graph.symbols = std::move(ranges);  // shape rules ask for them; those that shapes use are declared in the end
+  QCG_CHECK(find_measured(nodes));
   read_guards(nodes);
   QCG_CHECK(read_nodes(nodes));
   QCG_CHECK(read_outputs(graph, signature));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -181,6 +182,26 @@ class TorchExportReader {
   Result<bool> read_filled(const JsonCursor& node, const OpSchema& op, const std::string& where);
   Status convert_numbers(const OpSchema& op, std::vector<Arg>& args, const std::string& where);
 
+  // ---- measured_sizes.cpp: sizes that the run computes
+
+  struct Places {
+    ValueId positions;  // i64 [count], of the true elements of a mask, in the order of its elements
+    Dim count;          // a symbol
+  };
+  Status find_measured(const JsonCursor& nodes);  // fills sizes_of_tensors_
+  std::optional<SizeCondition> bound_of(const std::string& symbol) const;
+  Status measure(ValueId value, const std::string& symbol, const SizeCondition& bound, const Node& like);
+  Status measure_item(ValueId value, const std::string& symbol, const Node& like);
+  // `symbol`: what the file calls their number; empty: another name is chosen.
+  Result<Places> places_of(ValueId mask, std::string symbol, const Node& like);
+  Result<std::vector<ValueId>> coordinates_of(ValueId mask, std::string symbol, const Node& like);  // by axis
+  // Of the node's first result, if no other node has defined it; else empty.
+  std::string new_symbol_of(const JsonCursor& node) const;
+  Status read_nonzero(const JsonCursor& node, std::string where);
+  // index and index_put of a mask. kNoValue: the node is another one, or writes one value to all true elements.
+  Result<ValueId> read_masked(const JsonCursor& node, const OpSchema& op, const std::vector<Arg>& args,
+                              const std::string& where);
+
   // ---- complex.cpp: complex numbers, as pairs
 
   // Also notes which values are pairs: those of complex names.
@@ -222,8 +243,13 @@ class TorchExportReader {
   ExportedSizes exported_;
   KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
   std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
-  std::unordered_set<ValueId> numbers_;           // tensors that stand for numbers
-  std::unordered_set<ValueId> corrected_;         // whose types are not those that the file says
+  std::set<std::string, std::less<>>
+      sizes_of_tensors_;  // symbols that torch does not know, of tensors and size arguments
+  std::unordered_set<std::string> measured_;
+  std::map<ValueId, Places> places_;             // by mask
+  std::vector<SizeCondition> asserted_of_data_;  // about such symbols
+  std::unordered_set<ValueId> numbers_;          // tensors that stand for numbers
+  std::unordered_set<ValueId> corrected_;        // whose types are not those that the file says
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -91,7 +91,10 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
     for (JsonCursor written : *guards)
       if (written.is(JsonKind::string)) std::ranges::for_each(conjuncts(*written.string()), read);
   for (JsonCursor node : nodes)
-    if (auto asserted = asserted_by(node)) guards_.push_back(std::move(*asserted));
+    if (auto asserted = asserted_by(node)) {
+      const bool of_data = std::ranges::any_of(asserted->difference.symbols(), is_unbacked);
+      (of_data ? asserted_of_data_ : guards_).push_back(std::move(*asserted));
+    }
   std::vector<Dim> differences;
   for (SizeCondition& guard : guards_) {
     // s <= 8 * (s // 8) says that both are equal.
@@ -122,7 +125,6 @@ std::optional<SizeCondition> TorchExportReader::asserted_by(const JsonCursor& no
   const auto expr = described == truths_.end() ? std::nullopt : described->second.find("as_expr");
   const auto text = expr ? expr->string_at("expr_str") : Result<std::string_view>(std::string_view());
   auto asserted = text.ok() ? read_assertion(*text) : std::nullopt;
-  if (!asserted || std::ranges::any_of(asserted->difference.symbols(), is_unbacked)) return std::nullopt;
   return asserted;
 }
 

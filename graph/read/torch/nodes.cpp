@@ -41,6 +41,7 @@ Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
       case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
       case TorchTarget::region: QCG_CHECK(read_region(node)); break;
       case TorchTarget::encoder: QCG_CHECK(read_encoder_layer(node, where())); break;
+      case TorchTarget::nonzero: QCG_CHECK(read_nonzero(node, where())); break;
       case TorchTarget::complex: QCG_CHECK(read_complex(node, nullptr, where())); break;
       default: QCG_CHECK(read_operator(node, *find_torch_op(target), where()));
     }
@@ -87,6 +88,8 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   const OpSchema& op = of_numbers ? *of_numbers : ordered;
   QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
   QCG_CHECK(convert_numbers(op, args, where));
+  QCG_TRY(masked, read_masked(node, op, args, where));
+  if (masked != kNoValue) return define_checked(node, {masked});
   QCG_TRY(outputs, read_results(node, op));
   std::vector<std::string_view> names = result_names_;
   if (op.name == kChooseParameters && outputs.size() == 1) {
@@ -184,6 +187,8 @@ Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& wri
     QCG_TRY(converted, mutations_.converted(given, graph().value(self).dtype, made));
     args[1] = converted;
   }
+  QCG_TRY(masked, read_masked(node, op, args, made.where));
+  if (masked != kNoValue) return mutations_.write(node, masked);
   made.args = args;
   QCG_CHECK(check_arguments(graph(), made));
   QCG_TRY(types, infer_types(graph(), made));

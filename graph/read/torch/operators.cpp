@@ -275,6 +275,8 @@ TorchTarget classify_target(std::string_view target) {
   if (target == kAutocast || target == kGradMode) return TorchTarget::region;
   if (target == kItem || target == kScalarOf) return TorchTarget::symbolic;
   if (target == kEncoderLayer) return TorchTarget::encoder;
+  if (target == kNonzero || target == kNonzeroByAxis || target == kWhere || target == kMaskedSelect)
+    return TorchTarget::nonzero;
   if (is_complex_operator(target)) return TorchTarget::complex;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }

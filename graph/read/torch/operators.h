@@ -20,6 +20,7 @@ enum class TorchTarget {
   size_check,  // asserts what range_constraints says already
   region,      // a graph of its own, which is read in its place
   encoder,     // a whole nn.TransformerEncoderLayer
+  nonzero,     // finds the true elements of a mask
   complex,     // makes, reads or conjugates complex numbers (complex_pairs.h)
   unsupported,
 };
@@ -36,6 +37,10 @@ bool changes_shape_alone(std::string_view target);
 // Reads a number out of a tensor.
 inline constexpr std::string_view kItem = "torch.ops.aten.item.default",
                                   kScalarOf = "torch.ops.aten._local_scalar_dense.default";
+inline constexpr std::string_view kNonzero = "torch.ops.aten.nonzero.default",
+                                  kNonzeroByAxis = "torch.ops.aten.nonzero_numpy.default",
+                                  kWhere = "torch.ops.aten.where.default",
+                                  kMaskedSelect = "torch.ops.aten.masked_select.default";
 
 // On a tensor as it is, this is view(self, size).
 inline constexpr std::string_view kAsStrided = "torch.ops.aten.as_strided.default";

@@ -91,6 +91,14 @@ Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& va
       out_.graph.value(input).symbol = symbol.symbols()[0];
       return {};
     }
+    if (is_one_symbol(symbol) && sizes_of_tensors_.contains(symbol.symbols()[0])) {
+      QCG_TRY(number, number_of(node));
+      if (number != kNoValue && graph().value(number).dtype == DType::i64) {
+        Node like;
+        like.op = find_op("qcg.measure"), like.where = node.path(), like.origins = {name};
+        return measure_item(number, symbol.symbols()[0], like);
+      }
+    }
     for (std::string& one : symbol.symbols()) data_symbols_.insert(std::move(one));
   } else if (value.key() == "as_sym_float") {
     QCG_TRY(real_at, value.at("as_name"));
