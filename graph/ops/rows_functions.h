@@ -17,8 +17,8 @@ namespace rows {
 
 // clang-format off
 inline constexpr std::string_view kErfc =
-     "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
-     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))";
+     "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 30), "
+     "-1.4142135623730950488))), mul(min(self, 30), -1.4142135623730950488)), sub(1, erf(self)))";
 inline constexpr std::string_view kXLogY = "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))";
 inline constexpr std::string_view kXLog1pY = "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log1p(other)))";
 inline constexpr std::string_view kRoundDecimals =
@@ -48,11 +48,12 @@ inline constexpr OpRow kFunctions[] = {
      pointwise, infer_float_unary, "add(mul(mul(0.5, exp(mul(0.5, abs(self)))), exp(mul(0.5, abs(self)))), "
      "mul(0.5, exp(neg(abs(self)))))"},
     {"aten.asinh.default", "(Tensor self) -> Tensor",
-     pointwise, infer_float_unary, "mul(sub(gt(self, 0), gt(0, self)), where(gt(abs(self), 10000), "
+     pointwise, infer_float_unary, "mul(sub(gt(self, 0), gt(0, self)), where(gt(abs(self), 100000000), "
      "add(log(abs(self)), 0.69314718055994530942), log1p(add(abs(self), div(mul(self, self), add(1, sqrt(add(1, "
      "mul(self, self)))))))))"},
     {"aten.acosh.default", "(Tensor self) -> Tensor",
-     pointwise, infer_float_unary, "log1p(add(sub(self, 1), mul(sqrt(sub(self, 1)), sqrt(add(self, 1)))))"},
+     pointwise, infer_float_unary, "where(gt(self, 100000000), add(log(self), 0.69314718055994530942), "
+     "log1p(add(sub(self, 1), mul(sqrt(sub(self, 1)), sqrt(add(self, 1))))))"},
     {"aten.atanh.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "mul(0.5, sub(log1p(self), log1p(neg(self))))"},
     {"aten.erfc.default", "(Tensor self) -> Tensor",
@@ -60,7 +61,7 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.special_erfc.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, kErfc},
     {"aten.special_ndtr.default", "(Tensor self) -> Tensor",
-     pointwise, infer_float_unary, "where(gt(-0.5, self), div(gelu(max(self, -20)), max(self, -20)), mul(0.5, "
+     pointwise, infer_float_unary, "where(gt(-0.5, self), div(gelu(max(self, -40)), max(self, -40)), mul(0.5, "
      "add(1, erf(mul(self, 0.70710678118654752440)))))"},
     {"aten.special_ndtri.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "ndtri(self)"},
     {"aten.lgamma.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "lgamma(self)"},
@@ -95,10 +96,10 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.arctan2.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, kAtan2},
     {"aten.hypot.default", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(gt(max(abs(self), abs(other)), 0), le(max(abs(self), abs(other)), "
-     "3.4028234663852886e+38)), mul(max(abs(self), abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), "
+     pointwise, infer_div, "where(max(eq(abs(self), inf), eq(abs(other), inf)), inf, "
+     "where(mul(gt(max(abs(self), abs(other)), 0), lt(max(abs(self), abs(other)), inf)), mul(max(abs(self), abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), "
      "max(abs(self), abs(other))), div(min(abs(self), abs(other)), max(abs(self), abs(other))))))), "
-     "max(abs(self), abs(other)))"},
+     "max(abs(self), abs(other))))"},
     {"aten.fmax.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_binary, "where(eq(self, self), where(eq(other, other), max(self, other), self), other)"},
     {"aten.fmin.default", "(Tensor self, Tensor other) -> Tensor",
@@ -138,7 +139,7 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.isclose.default",
      "(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
      pointwise, infer_close, "max(max(eq(self, other), mul(equal_nan, mul(ne(self, self), ne(other, other)))), "
-     "mul(le(abs(sub(self, other)), 3.4028234663852886e+38), le(abs(sub(self, other)), add(atol, abs(mul(rtol, "
+     "mul(lt(abs(sub(self, other)), inf), le(abs(sub(self, other)), add(atol, abs(mul(rtol, "
      "other))))))"},
     {"aten.xlogy.Tensor", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, kXLogY},
