@@ -84,17 +84,21 @@ double operations_of(const KernelProblem&, const CallSizes& sizes) {
 Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
   const int64_t count = call.sizes().params[1];
   double sum = 0, product = 1, magnitude = 0, least = INFINITY, most = -INFINITY;
-  uint64_t whole = 1;
+  uint64_t whole_sum = 0, whole_product = 1;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t offset = call.offset_of(0, std::array{at[0], i, at[1]});
     const double v = call.number(0, offset);
-    if (!is_floating(p.input)) whole *= static_cast<uint64_t>(call.integer(0, offset));
+    if (!is_floating(p.input)) {
+      const auto element = static_cast<uint64_t>(call.integer(0, offset));
+      whole_sum += element, whole_product *= element;
+    }
     sum += v, product *= v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
   }
   const DType arithmetic = arithmetic_of(p), rounded = arithmetic == DType::f64 ? DType::f64 : DType::f32;
   const double n = static_cast<double>(count), f32_unit = arithmetic == DType::i64 ? 0 : sum_unit(n);
   const double unit = arithmetic == DType::f64 ? n * 0x1p-52 : f32_unit;
-  if (p.op == "prod" && arithmetic == DType::i64) return as_element(p.output, static_cast<int64_t>(whole));
+  if ((p.op == "sum" || p.op == "prod") && arithmetic == DType::i64 && !is_floating(p.input))
+    return as_element(p.output, static_cast<int64_t>(p.op == "sum" ? whole_sum : whole_product));
   if (p.op == "prod") return {product, unit * std::fabs(product) + half_ulp(rounded, product)};
   if (p.op == "amax" || p.op == "amin") return {p.op == "amax" ? most : least, 0};
   return p.op == "mean" ? Expected{sum / n, unit * magnitude / n + half_ulp(rounded, sum / n)}

@@ -279,6 +279,8 @@ Result<Types> infer_pad(const OpArgs& a) {
 // ---- what runs along an axis
 
 Result<Types> infer_running_sum(const OpArgs& a) {
+  if (a.dtype("dtype") == DType::boolean && a.tensor("self").dtype != DType::boolean)
+    return a.fail("dtype", "running sums and products of truth values");
   const Value& self = a.tensor("self");
   QCG_CHECK(a.axis("dim", self.shape.size()));
   return one(a.dtype("dtype").value_or(is_floating(self.dtype) ? self.dtype : DType::i64), self.shape);
