@@ -57,6 +57,8 @@ Result<Plan> Planner::run() {
   }
   finish_states();
   list_other_steps();
+  // No step has a size that is measured behind the last one.
+  std::erase_if(plan_.measures, [&](const PlanMeasure& m) { return m.step == static_cast<int>(plan_.steps.size()); });
   set_lifetimes();
   QCG_CHECK(bound_temporaries());
   return std::move(plan_);

@@ -417,3 +417,31 @@ graph(%x: f32[m, 3]) {
   CHECK(returned.status == 1);
   CHECK(returned.err.find("its size u0 depends on the data") != std::string::npos);
 }
+
+TEST_CASE("sums of exponentials and powers of integers, which leave the range of f32 where the integers are large") {
+  check_passes(R"(symbol m in [1, 64]
+graph(%x: f32[m, 6], %g: f32[m, 1], %p: i64[6]) {
+  %f = aten.mul.Tensor(%g, %p) : f32[m, 6]
+  %e = aten.exp.default(%f) : f32[m, 6]
+  %d = aten.mul.Tensor(%e, %x) : f32[m, 6]
+  %a = aten.sum.dim_IntList(%d, dim = [1]) : f32[m]
+  %h = aten.pow.Tensor_Tensor(%g, %p) : f32[m, 6]
+  %k = aten.mul.Tensor(%h, %x) : f32[m, 6]
+  %b = aten.mean.dim(%k, dim = [1]) : f32[m]
+  return %a, %b
+}
+)",
+               {"--m", "1,5"});
+}
+
+TEST_CASE("sums of integers in a narrower dtype wrap, and are truth values in a boolean one") {
+  check_passes(R"(symbol m in [1, 64]
+graph(%x: i64[m, 300]) {
+  %a = aten.sum.dim_IntList(%x, dim = [1], dtype = u8) : u8[m]
+  %b = aten.sum.dim_IntList(%x, dim = [1], dtype = bool) : bool[m]
+  %c = aten.sum.dim_IntList(%x, dim = [1], dtype = i8) : i8[m]
+  return %a, %b, %c
+}
+)",
+               {"--m", "1,5"});
+}

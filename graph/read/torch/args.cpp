@@ -81,7 +81,8 @@ std::optional<Result<Arg>> read_tensors(const JsonCursor& value, ArgKind kind, c
 
 Error depends_on_data(const JsonCursor& value, std::string_view name) {
   return value.unsupported("the number " + quote(name) + " is read out of a tensor (.item()): it depends on the data",
-                           "keep it a tensor without axes, or export with a constant in its place");
+                           "for a size, say how large it may be: torch._check(n <= x.shape[0]) or torch._check(n <= "
+                           "512); for another number, keep it a tensor without axes, or export with a constant");
 }
 
 // A size over a multiple of itself is a number.

@@ -129,6 +129,7 @@ class TorchExportReader {
   // Torch keeps symbols of two inputs apart whose sizes it compares only when it runs: rows of key and value, batches of
   // a tensor and of its indices. They become one symbol here, and inputs of other sizes are refused.
   void equate_sizes(const Node& made);
+  void equate_indices(const Node& made);
   void equate(const Dim& x, const Dim& y);
   void make_multiple(const SizeMultiple& m, std::string_view reason);
   void replace_symbol(const std::string& symbol, const Dim& size);  // in all sizes that are settled from now on
@@ -191,13 +192,13 @@ class TorchExportReader {
   Status find_measured(const JsonCursor& nodes);  // fills sizes_of_tensors_
   std::optional<SizeCondition> bound_of(const std::string& symbol) const;
   Status measure(ValueId value, const std::string& symbol, const SizeCondition& bound, const Node& like);
-  Status measure_item(ValueId value, const std::string& symbol, const Node& like);
   // `symbol`: what the file calls their number; empty: another name is chosen.
   Result<Places> places_of(ValueId mask, std::string symbol, const Node& like);
   Result<std::vector<ValueId>> coordinates_of(ValueId mask, std::string symbol, const Node& like);  // by axis
   // Of the node's first result, if no other node has defined it; else empty.
   std::string new_symbol_of(const JsonCursor& node) const;
   Status read_nonzero(const JsonCursor& node, std::string where);
+  Result<ValueId> read_select(const JsonCursor& node, const OpSchema& op, const std::string& where);
   // index and index_put of a mask. kNoValue: the node is another one, or writes one value to all true elements.
   Result<ValueId> read_masked(const JsonCursor& node, const OpSchema& op, const std::vector<Arg>& args,
                               const std::string& where);

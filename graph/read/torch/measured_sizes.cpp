@@ -35,6 +35,22 @@ void add_unbacked(const Dim& size, std::set<std::string, std::less<>>& symbols) 
     if (is_unbacked(symbol)) symbols.insert(std::move(symbol));
 }
 
+// Whether both are computed alike, as x > 0 is that a model writes twice.
+bool is_same(const Graph& graph, ValueId a, ValueId b, int depth = 4) {
+  if (a == b) return true;
+  if (a == kNoValue || b == kNoValue || depth == 0) return false;
+  const Value &x = graph.value(a), &y = graph.value(b);
+  if (x.kind != ValueKind::node || y.kind != ValueKind::node || x.output != y.output) return false;
+  const Node &first = graph.nodes[x.producer], &second = graph.nodes[y.producer];
+  if (first.op != second.op || first.args.size() != second.args.size()) return false;
+  for (size_t i = 0; i < first.args.size(); ++i) {
+    const auto *one = first.args[i].get<ValueId>(), *other = second.args[i].get<ValueId>();
+    const bool same = one && other ? is_same(graph, *one, *other, depth - 1) : first.args[i] == second.args[i];
+    if (!same) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Status TorchExportReader::find_measured(const JsonCursor& nodes) {
@@ -71,7 +87,8 @@ std::optional<SizeCondition> TorchExportReader::bound_of(const std::string& symb
     if (asserted.says != SizeCondition::Says::at_least_0) continue;
     const Dim most = asserted.difference + Dim::symbol(symbol);
     const auto symbols = most.symbols();
-    if (std::ranges::none_of(symbols, is_unbacked)) return SizeCondition{asserted.says, settled_size(asserted.difference), asserted.text};
+    if (std::ranges::none_of(symbols, is_unbacked))
+      return SizeCondition{asserted.says, settled_size(asserted.difference), asserted.text};
   }
   const auto range = std::ranges::find(out_.graph.symbols, symbol, &Symbol::name);
   if (range == out_.graph.symbols.end() || range->max > kMostElements) return std::nullopt;
@@ -79,14 +96,16 @@ std::optional<SizeCondition> TorchExportReader::bound_of(const std::string& symb
                        fmt::format("{} <= {}", symbol, range->max)};
 }
 
-Status TorchExportReader::measure(ValueId value, const std::string& symbol, const SizeCondition& bound, const Node& like) {
+Status TorchExportReader::measure(ValueId value, const std::string& symbol, const SizeCondition& bound,
+                                  const Node& like) {
   const Dim size = Dim::symbol(symbol), most = bound.difference + size;
   auto known = std::ranges::find(graph().symbols, symbol, &Symbol::name);
   if (known == graph().symbols.end()) known = graph().symbols.insert(known, Symbol{symbol});
   known->max = std::min(known->max, range_of(most, graph().symbols).max);
   if (known->max < known->min)
-    return Error::unsupported(like.where, "the size " + symbol + " is at least " + std::to_string(known->min) +
-                                              ", and " + bound.text, kExportGraphAgain);
+    return Error::unsupported(
+        like.where, "the size " + symbol + " is at least " + std::to_string(known->min) + ", and " + bound.text,
+        kExportGraphAgain);
   Node& made = graph().nodes[graph().add_node(find_op("qcg.measure"), {value, size, most}, {})];
   made.where = like.where, made.source = like.source, made.origins = like.origins;
   guards_.push_back(bound);  // shape rules ask for what is known of sizes
@@ -95,22 +114,17 @@ Status TorchExportReader::measure(ValueId value, const std::string& symbol, cons
   return {};
 }
 
-Status TorchExportReader::measure_item(ValueId value, const std::string& symbol, const Node& like) {
-  const auto bound = bound_of(symbol);
-  if (!bound)
-    return Error::unsupported(
-        like.where, "the size " + symbol + " is read out of data, and nothing says how large it may be",
-        "add torch._check(n <= x.shape[0]) or torch._check(n <= 512) to the model, for its number n, and export again");
-  return measure(value, symbol, *bound, like);
-}
-
 // `symbol`: the file's name of the number of places, if it has one of its own.
 Result<TorchExportReader::Places> TorchExportReader::places_of(ValueId mask, std::string symbol, const Node& like) {
-  if (const auto known = places_.find(mask); known != places_.end()) {
+  const auto known =
+      std::ranges::find_if(places_, [&](const auto& each) { return is_same(graph(), each.first, mask); });
+  if (known != places_.end()) {
     if (!symbol.empty()) known_sizes_.emplace(symbol, known->second.count);
     return known->second;
   }
-  const auto emit = [&](std::string_view op, std::vector<Arg> args) { return mutations_.emit(op, std::move(args), like); };
+  const auto emit = [&](std::string_view op, std::vector<Arg> args) {
+    return mutations_.emit(op, std::move(args), like);
+  };
   ValueId flat = mask;
   if (!is_mask(graph().value(mask))) {
     QCG_TRY(truth, emit("aten.ne.Scalar", {flat, Arg(Dim(0))}));
@@ -125,7 +139,8 @@ Result<TorchExportReader::Places> TorchExportReader::places_of(ValueId mask, std
     if (std::ranges::find(graph().symbols, name, &Symbol::name) == graph().symbols.end()) symbol = std::move(name);
   }
   const Dim count = Dim::symbol(symbol);
-  QCG_CHECK(measure(total, symbol, {SizeCondition::Says::at_least_0, elements - count, symbol + " <= " + elements.str()}, like));
+  QCG_CHECK(measure(total, symbol,
+                    {SizeCondition::Says::at_least_0, elements - count, symbol + " <= " + elements.str()}, like));
   // Element i of the mask is written to the place before its running sum, or behind all if it is false.
   QCG_TRY(before, emit("aten.sub.Tensor", {sums, Arg(Dim(1))}));
   QCG_TRY(target, emit("aten.where.ScalarOther", {list, before, Arg(count)}));
@@ -205,7 +220,8 @@ Status TorchExportReader::read_nonzero(const JsonCursor& node, std::string where
     const auto both = broadcast(graph().value(tensors[0]).shape, graph().value(tensors[1]).shape);
     if (!both) return inputs.bad("the mask does not broadcast with the tensor", kExportGraphAgain);
     for (ValueId& id : tensors) {
-      QCG_TRY(expanded, mutations_.emit("aten.expand.default", {id, std::vector<Dim>(both->begin(), both->end())}, like));
+      QCG_TRY(expanded,
+              mutations_.emit("aten.expand.default", {id, std::vector<Dim>(both->begin(), both->end())}, like));
       id = expanded;
     }
     QCG_TRY(places, places_of(tensors[1], symbol, like));
@@ -219,6 +235,42 @@ Status TorchExportReader::read_nonzero(const JsonCursor& node, std::string where
   if (target != kNonzero) return define_checked(node, coordinates);
   QCG_TRY(result, mutations_.emit("aten.stack.default", {std::move(coordinates), Dim(-1)}, like));
   return define_checked(node, {result});
+}
+
+// The element of an axis at a number that is read out of a tensor, or at a size of which nothing says that it lies in
+// the axis: x[:, n]. The run checks it. kNoValue: the node is another one.
+Result<ValueId> TorchExportReader::read_select(const JsonCursor& node, const OpSchema& op, const std::string& where) {
+  const auto inputs = node.find("inputs");
+  if (op.name != "aten.select.int" || !inputs || !inputs->is(JsonKind::array)) return kNoValue;
+  Node select;
+  select.op = &op, select.where = where, select.args.resize(op.args.size());
+  ValueId number = kNoValue;
+  for (JsonCursor input : *inputs) {
+    QCG_TRY(name, input.string_at("name"));
+    QCG_TRY(argument, input.at("arg"));
+    const int at = op.arg_index(name);
+    if (name == "index") number = find_number(argument, scope_);
+    if (at < 0 || (name == "index" && number != kNoValue)) continue;
+    QCG_TRY(arg, read_torch_arg(argument, op.args[static_cast<size_t>(at)], scope_));
+    select.args[static_cast<size_t>(at)] = std::move(arg);
+  }
+  const ValueId* self = select.args[0].get<ValueId>();
+  const Dim *dim = select.args[1].get<Dim>(), *index = select.args[2].get<Dim>();
+  if (!self || !dim || !dim->is_constant()) return kNoValue;
+  const bool is_size = index && !index->is_constant() && !infer_types(graph(), select).ok();
+  if (!is_size && (number == kNoValue || graph().value(number).dtype != DType::i64)) return kNoValue;
+  const auto rank = static_cast<int64_t>(graph().value(*self).shape.size());
+  const int64_t axis = dim->constant();
+  if (axis < -rank || axis >= rank) return kNoValue;
+  QCG_TRY(name, node_name(node, {}));
+  select.origins = {name};
+  if (is_size) {
+    QCG_TRY(tensor, mutations_.emit("aten.scalar_tensor.default", {*index, Arg(DType::i64)}, select));
+    number = tensor;
+  }
+  std::vector<ValueId> indices(static_cast<size_t>(axis < 0 ? axis + rank : axis), kNoValue);
+  indices.push_back(number);
+  return mutations_.emit("aten.index.Tensor", {*self, std::move(indices)}, select);
 }
 
 Result<ValueId> TorchExportReader::read_masked(const JsonCursor& node, const OpSchema& op, const std::vector<Arg>& args,
@@ -240,14 +292,17 @@ Result<ValueId> TorchExportReader::read_masked(const JsonCursor& node, const OpS
   const Shape shape = graph().value(self).shape, of_mask = graph().value(mask).shape;
   const auto first = static_cast<size_t>(at - indices->begin());
   if (of_mask.empty() || first + of_mask.size() > shape.size()) return kNoValue;  // the shape rule says why
-  const auto from = shape.begin() + static_cast<std::ptrdiff_t>(first), behind = from + static_cast<std::ptrdiff_t>(of_mask.size());
+  const auto from = shape.begin() + static_cast<std::ptrdiff_t>(first),
+             behind = from + static_cast<std::ptrdiff_t>(of_mask.size());
   if (!std::equal(from, behind, of_mask.begin())) return kNoValue;
   std::vector<Dim> joined(shape.begin(), from);
   joined.push_back(product(of_mask));
   joined.insert(joined.end(), behind, shape.end());
   QCG_TRY(places, places_of(mask, writes ? std::string() : new_symbol_of(node), like));
   QCG_TRY(whole, mutations_.emit("aten.reshape.default", {self, joined}, like));
-  if (!writes) return mutations_.emit("aten.index_select.default", {whole, Dim(static_cast<int64_t>(first)), places.positions}, like);
+  if (!writes)
+    return mutations_.emit("aten.index_select.default", {whole, Dim(static_cast<int64_t>(first)), places.positions},
+                           like);
   std::vector<ValueId> positions(first, kNoValue);
   positions.push_back(places.positions);
   QCG_TRY(written, mutations_.emit("aten.index_put.default", {whole, positions, args[2], args[3]}, like));

@@ -82,6 +82,13 @@ Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& 
   QCG_TRY(is_filled, read_filled(node, written, where));
   QCG_TRY(is_float8_weight, read_float8(node, written, where));
   if (is_filled || is_float8_weight) return {};
+  QCG_TRY(selected, read_select(node, written, where));
+  if (selected != kNoValue) {
+    if (follows)
+      return node.unsupported("a part of memory that something writes to, at a number read out of a tensor",
+                              "write it with torch.index_select, or clone the tensor before");
+    return define_checked(node, {selected});
+  }
   const OpSchema* reversed = reversed_op(node, written);
   const OpSchema& ordered = reversed ? *reversed : written;
   const OpSchema* of_numbers = op_of_numbers(node, ordered);
@@ -191,6 +198,13 @@ Status TorchExportReader::read_write(const JsonCursor& node, const OpSchema& wri
   if (masked != kNoValue) return mutations_.write(node, masked);
   made.args = args;
   QCG_CHECK(check_arguments(graph(), made));
+  const size_t known = known_sizes_.size();
+  equate_sizes(made);
+  if (known_sizes_.size() != known) {
+    settle_sizes();
+    settle(made);
+    args = made.args;
+  }
   QCG_TRY(types, infer_types(graph(), made));
   if (types.size() != 1)
     return target_at.unsupported(quote(target) + " writes more than one tensor", kExportGraphAgain);

@@ -91,12 +91,13 @@ Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& va
       out_.graph.value(input).symbol = symbol.symbols()[0];
       return {};
     }
-    if (is_one_symbol(symbol) && sizes_of_tensors_.contains(symbol.symbols()[0])) {
+    const bool is_size = is_one_symbol(symbol) && sizes_of_tensors_.contains(symbol.symbols()[0]);
+    if (const auto bound = is_size ? bound_of(symbol.symbols()[0]) : std::nullopt) {
       QCG_TRY(number, number_of(node));
       if (number != kNoValue && graph().value(number).dtype == DType::i64) {
         Node like;
         like.op = find_op("qcg.measure"), like.where = node.path(), like.origins = {name};
-        return measure_item(number, symbol.symbols()[0], like);
+        return measure(number, symbol.symbols()[0], *bound, like);
       }
     }
     for (std::string& one : symbol.symbols()) data_symbols_.insert(std::move(one));
@@ -269,10 +270,41 @@ void TorchExportReader::equate_sizes(const Node& made) {
     const Shape self = shape_of("self"), index = shape_of("index");
     const auto there = OpArgs{graph(), made}.axis("dim", self.size());
     if (!there.ok() || self.size() != index.size()) return;
-    for (size_t axis = 0; axis < self.size(); ++axis)  // indices may be fewer
-      if (axis != *there && range_of(self[axis] - index[axis], graph().symbols).min < 0)
-        equate(self[axis], index[axis]);
+    const auto reach = [&](const Dim& size, const Dim& of_index) {  // indices may be fewer
+      if (range_of(size - of_index, graph().symbols).min < 0) equate(size, of_index);
+    };
+    for (size_t axis = 0; axis < self.size(); ++axis)
+      if (axis != *there) reach(self[axis], index[axis]);
+    if (made.op->arg_index("src") < 0) return;
+    const Shape source = shape_of("src");
+    for (size_t axis = 0; axis < std::min(source.size(), index.size()); ++axis) reach(source[axis], index[axis]);
+  } else if (has_rule_of(made, "aten.index.Tensor") || has_rule_of(made, "aten.index_put.default")) {
+    equate_indices(made);
   }
+}
+
+// Positions of several axes are as many, and so are the values that are written there.
+void TorchExportReader::equate_indices(const Node& made) {
+  const auto equate_last = [&](const Shape& a, const Shape& b) {
+    for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+      const Dim x = a[a.size() - i], y = b[b.size() - i];
+      if (!x.is_constant(1) && !y.is_constant(1)) equate(x, y);
+    }
+  };
+  const auto& indices = *made.arg("indices").get<std::vector<ValueId>>();
+  const size_t known = known_sizes_.size();
+  ValueId first = kNoValue;
+  for (const ValueId id : indices) {
+    if (id == kNoValue) continue;
+    if (first == kNoValue) first = id;
+    else equate_last(graph().value(first).shape, graph().value(id).shape);
+  }
+  if (made.op->arg_index("values") < 0) return;
+  if (known_sizes_.size() != known) settle_sizes();
+  Node read;
+  read.op = find_op("aten.index.Tensor"), read.args = {made.args[0], made.args[1]};
+  if (const auto types = infer_types(graph(), read); types.ok())
+    equate_last((*types)[0].shape, graph().value(made.tensor("values")).shape);
 }
 
 void TorchExportReader::equate(const Dim& x, const Dim& y) {
