@@ -93,13 +93,17 @@ Sequence::TokenAxis Sequence::token_axis(const ProgramManifest::Tensor& input) c
   return {std::nullopt, std::max<int64_t>(1, size.evaluate(symbols_).value_or(1))};
 }
 
-// Without places, the one symbol that no option gives is the number of tokens.
+// Without places, the one symbol that no option gives, and no run computes, is the number of tokens.
 Status Sequence::find_tokens() {
   const auto& symbols = program_->manifest().symbols;
-  if (symbols.size() != options_.sizes.size() + 1) return {};
-  for (size_t s = 0; s < symbols.size(); ++s)
-    if (!options_.sizes.contains(symbols[s].name)) return take_tokens({s, 1});
-  return {};
+  const auto& reads = program_->manifest().reads;
+  std::vector<size_t> open;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    const bool is_read =
+        std::ranges::any_of(reads, [&](const auto& read) { return read.symbol == static_cast<int>(s); });
+    if (!is_read && !options_.sizes.contains(symbols[s].name)) open.push_back(s);
+  }
+  return open.size() == 1 ? take_tokens({open[0], 1}) : Status();
 }
 
 Status Sequence::take_tokens(const TokenAxis& axis) {

@@ -38,7 +38,8 @@ class Decoder {
  public:
   explicit Decoder(const std::string& path) : program_(path), context_(program_), state_(program_) {
     const qcg_tensor_info ids = program_.input(ids_);
-    for (int32_t s = 0; s < program_.n_symbols(); ++s) most_ = program_.symbol(s).max;
+    for (int32_t s = 0; s < program_.n_symbols(); ++s)
+      if (program_.symbol(s).input >= 0) most_ = program_.symbol(s).max;  // of others, each run computes the value
     if (program_.n_symbols() == 0) most_ = ids.shape[ids.ndim - 1];
   }
 
