@@ -35,6 +35,7 @@ nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
 Signature signature_of(const Graph& graph) {
   Signature out;
   out.symbols = graph.symbols;
+  for (std::string& symbol : graph.measured_symbols()) out.computed.insert(std::move(symbol));
   const auto add = [&](std::vector<Signature::Tensor>& list, const std::string& name, ValueId id) {
     list.push_back({name, graph.value(id).dtype, graph.value(id).shape, graph.value(id).symbol});
   };
@@ -47,6 +48,7 @@ Signature signature_of(const Graph& graph) {
 Signature signature_of(const ProgramManifest& manifest) {
   Signature out;
   for (const auto& symbol : manifest.symbols) out.symbols.push_back({symbol.name, symbol.min, symbol.max});
+  for (const auto& read : manifest.reads) out.computed.insert(out.symbols[static_cast<size_t>(read.symbol)].name);
   const auto list = [&](const std::vector<ProgramManifest::Tensor>& from, std::vector<Signature::Tensor>& to) {
     for (const auto& tensor : from) {
       to.push_back({tensor.name, tensor.dtype, {}, {}});
@@ -72,7 +74,8 @@ std::string describe_signature(const Signature& signature) {
     table.add({"state", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
   for (const Symbol& s : signature.symbols)
     table.add({"symbol", s.name,
-               s.max == INT64_MAX ? fmt::format("{} or more", s.min) : fmt::format("{} to {}", s.min, s.max)});
+               (s.max == INT64_MAX ? fmt::format("{} or more", s.min) : fmt::format("{} to {}", s.min, s.max)) +
+                   (signature.computed.contains(s.name) ? ", computed by each run" : "")});
   return table.str().substr(1);  // without the empty header line
 }
 
@@ -81,9 +84,11 @@ void add_signature(const Signature& signature, nlohmann::json& out) {
   out["outputs"] = tensors_json(signature.outputs);
   out["states"] = tensors_json(signature.states);
   out["symbols"] = nlohmann::json::array();
-  for (const Symbol& s : signature.symbols)
+  for (const Symbol& s : signature.symbols) {
     out["symbols"].push_back(
         {{"name", s.name}, {"min", s.min}, {"max", s.max == INT64_MAX ? nlohmann::json() : nlohmann::json(s.max)}});
+    if (signature.computed.contains(s.name)) out["symbols"].back()["computed"] = true;
+  }
 }
 
 }  // namespace qcg

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,14 @@ struct Signature {
   };
   std::vector<Tensor> inputs, outputs, states;
   std::vector<Symbol> symbols;
+  std::set<std::string> computed;  // symbols whose values each run computes; inputs determine the others
 };
 
 Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
 
 std::string describe_signature(const Signature& signature);
-// Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A
+// Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max, computed?} to `out`. A
 // size is a number, or text if it has symbols. `max` is null if there is no maximum.
 void add_signature(const Signature& signature, nlohmann::json& out);
 

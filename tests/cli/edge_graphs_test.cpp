@@ -402,9 +402,9 @@ graph(%x: f32[m, 3]) {
   %target = aten.where.ScalarOther(%mask, %before, other = u0) : i64[m]
   %none = aten.full.default(size = [u0+1], fill_value = 0, dtype = i64) : i64[u0+1]
   %all = aten.arange.default(end = m, dtype = i64) : i64[m]
-  %written = aten.scatter.src(%none, dim = 0, %target, %all) : i64[u0+1]
+  %written = aten.scatter.src(%none, 0, %target, %all) : i64[u0+1]
   %places = aten.slice.Tensor(%written, dim = 0, start = 0, end = u0) : i64[u0]
-  %rows = aten.index_select.default(%x, dim = 0, %places) : f32[u0, 3]
+  %rows = aten.index_select.default(%x, 0, %places) : f32[u0, 3]
 )";
   check_passes(chosen + R"(  %h = aten.linear.default(%rows, @w) : f32[u0, 5]
   %y = aten.sum.dim_IntList(%h, dim = [0]) : f32[5]
@@ -412,6 +412,13 @@ graph(%x: f32[m, 3]) {
 }
 )",
                {"--m", "1,5,40"});
+  TempDir dir;
+  spit(dir / "graph.txt", chosen + "  %y = aten.sum.dim_IntList(%rows, dim = [0]) : f32[3]\n  return %y\n}\n");
+  REQUIRE(
+      qcodegen({"compile", dir / "graph.txt", "-o", dir / "out.qcg", "--tune=off", "--weights", "random:1"}).status ==
+      0);
+  const Run inspected = qcodegen({"inspect", dir / "out.qcg"});
+  CHECK_MESSAGE(inspected.out.find("0 to 64, computed by each run") != std::string::npos, inspected.out);
   // The caller gives memory for outputs before the run.
   const Run returned = run_on(chosen + "  return %rows\n}\n", {"compile", "-o", "out.qcg", "--weights", "random:1"});
   CHECK(returned.status == 1);
