@@ -7,29 +7,17 @@
 //   run_program({"/usr/bin/env", "LD_LIBRARY_PATH=" + binary_dir() + "/tests/host_device", cli_path(), "bench", …});
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
-#include "tests/cuda_program/fake_driver.h"
+#include "tests/cuda_program/host_memory.h"
 
 extern "C" void qcg_use_fake_driver(qcg::test::FakeDriver* driver);
 
 namespace {
 
-class HostDevice : public qcg::test::FakeDriver {
+class HostDevice : public qcg::test::HostMemory {
  public:
   HostDevice() { qcg_use_fake_driver(this); }
-  int begin(const char*) override { return 0; }
-  int capability() override { return 80; }
-  void* load(const void*) override { return this; }
   void* function(void* module, const char*) override { return module; }
-  uint64_t allocate(size_t bytes) override { return reinterpret_cast<uint64_t>(std::calloc(bytes, 1)); }
-  void free(uint64_t address) override { std::free(at(address)); }
-  int copy_in(uint64_t to, const void* from, size_t bytes) override { return std::memcpy(at(to), from, bytes), 0; }
-  int copy_out(void* to, uint64_t from, size_t bytes) override { return std::memcpy(to, at(from), bytes), 0; }
-  int copy_within(uint64_t to, uint64_t from, size_t bytes) override {
-    return std::memmove(at(to), at(from), bytes), 0;
-  }
-  int set(uint64_t to, uint8_t value, size_t bytes) override { return std::memset(at(to), value, bytes), 0; }
   void on_stream(void* stream) override {
     const char* const path = std::getenv("QCG_HOST_DEVICE_LOG");
     std::FILE* const file = path ? std::fopen(path, "a") : nullptr;
@@ -38,9 +26,6 @@ class HostDevice : public qcg::test::FakeDriver {
     std::fclose(file);
   }
   int launch(void*, const uint32_t (&)[3], uint32_t, uint32_t, const void*) override { return 0; }
-
- private:
-  static void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 } g_device;
 
 }  // namespace

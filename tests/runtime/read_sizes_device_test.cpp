@@ -1,12 +1,12 @@
 // Sizes that a run reads on a device: what is launched before them, what is waited for and what is copied. The kernels
 // are functions of this file.
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "runtime/state.h"
 #include "tests/cuda_program/fake_library.h"
+#include "tests/cuda_program/host_memory.h"
 #include "tests/runtime/counted_program.h"
 
 using namespace qcg;
@@ -33,8 +33,7 @@ void double_rows(const Parameter& p, float extra) {
     for (int64_t j = 0; j < p.params[1]; ++j) p.row(1, i)[j] = 2 * p.row(0, i)[j] + extra;
 }
 
-// A device whose memory is the host's.
-class CountingDevice : public FakeDriver {
+class CountingDevice : public HostMemory {
  public:
   std::map<std::string, int> seen;  // calls by entry point
   std::string launched;             // "c": a count, "d" and "s": the kernels that double
@@ -42,21 +41,11 @@ class CountingDevice : public FakeDriver {
   std::set<void*> queues;
 
   int begin(const char* entry_point) override { return ++seen[entry_point], 0; }
-  int capability() override { return 80; }
-  void* load(const void*) override { return this; }
   void* function(void*, const char* name) override {
     return const_cast<char*>(std::strcmp(name, "test_count") == 0    ? "c"
                              : std::strcmp(name, "test_double") == 0 ? "d"
                                                                      : "s");
   }
-  uint64_t allocate(size_t bytes) override { return reinterpret_cast<uint64_t>(std::calloc(bytes, 1)); }
-  void free(uint64_t address) override { std::free(at(address)); }
-  int copy_in(uint64_t to, const void* from, size_t bytes) override { return std::memcpy(at(to), from, bytes), 0; }
-  int copy_out(void* to, uint64_t from, size_t bytes) override { return std::memcpy(to, at(from), bytes), 0; }
-  int copy_within(uint64_t to, uint64_t from, size_t bytes) override {
-    return std::memmove(at(to), at(from), bytes), 0;
-  }
-  int set(uint64_t to, uint8_t value, size_t bytes) override { return std::memset(at(to), value, bytes), 0; }
   bool is_queue(void* stream) override { return queues.contains(stream); }
   size_t parameter_bytes(void*) override { return sizeof(Parameter); }
   int launch(void* function, const uint32_t (&grid)[3], uint32_t, uint32_t, const void* parameter) override {
@@ -69,9 +58,6 @@ class CountingDevice : public FakeDriver {
     blocks.push_back(grid[0]);
     return 0;
   }
-
- private:
-  static void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 };
 
 struct CountedOnDevice : CountedProgram {
