@@ -7,12 +7,14 @@
 //   QCG_CHECK(write_output("out.json", [&](std::FILE* file) { return std::fputs(text, file) >= 0; }));
 //
 //   const OutputFile out = resolve_output(path);
-//   open(out.in_place ? out.path : out.path + ".part");  …;  if (!out.in_place) rename(out.path + ".part", out.path);
+//   const std::string written = out.in_place ? out.path : temporary_name(out.path);
+//   open(written);  …;  if (!out.in_place) rename(written, out.path);
 #pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +29,12 @@ struct OutputFile {
   std::string path;       // with symbolic links resolved
   bool in_place = false;  // the path exists and is not a regular file: write to it directly
 };
+
+// A name beside `path` that no other writer of this machine has at the time.
+inline std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> count{0};
+  return path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+}
 
 inline OutputFile resolve_output(const std::string& path) {
   OutputFile out{path, false};
@@ -44,7 +52,7 @@ inline OutputFile resolve_output(const std::string& path) {
 template <class Fill>
 Status write_output(const std::string& path, const Fill& fill) {
   const OutputFile target = resolve_output(path);
-  const std::string written = target.in_place ? target.path : target.path + ".tmp" + std::to_string(getpid());
+  const std::string written = target.in_place ? target.path : temporary_name(target.path);
   std::FILE* file = std::fopen(written.c_str(), target.in_place ? "wb" : "wbx");
   if (!file)
     return Error::io(path, std::string("cannot create: ") + std::strerror(errno),

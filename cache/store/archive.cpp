@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
@@ -119,9 +118,8 @@ Status unpack(ArchiveReader& in, const std::string& file, const Manifest& manife
 // A new file beside `path`, whose name `part` becomes. Several exports may write to one path at a time.
 OwnedFd make_part(FileSystem& fs, const std::string& path, std::string& part) {
   constexpr int kAttempts = 100;  // processes of several machines may have one number
-  static std::atomic<unsigned> count{0};
   for (int i = 0;; ++i) {
-    part = path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    part = temporary_name(path);
     OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (out || errno != EEXIST || i == kAttempts) return out;
   }
