@@ -52,8 +52,7 @@ Status require_in_range(const Program& program, const std::vector<int64_t>& ms) 
   const ProgramManifest& manifest = program.manifest();
   std::vector<ProgramManifest::Symbol> symbols;  // that inputs determine
   for (size_t i = 0; i < manifest.symbols.size(); ++i)
-    if (std::ranges::find(manifest.reads, static_cast<int>(i), &ProgramManifest::Read::symbol) == manifest.reads.end())
-      symbols.push_back(manifest.symbols[i]);
+    if (!manifest.is_read(i)) symbols.push_back(manifest.symbols[i]);
   for (int64_t m : ms)
     if (!symbols.empty() &&
         std::none_of(symbols.begin(), symbols.end(), [m](const auto& s) { return m >= s.min && m <= s.max; }))

@@ -136,6 +136,7 @@ struct ProgramManifest {
     SizeExpr most;  // the value is at most this and the symbol's max; of symbols that inputs determine
   };
   static constexpr int64_t kReadBytes = 8;
+  bool is_read(size_t symbol) const;
   // What the value of such a symbol is at most, with these values of the others; nullopt: more than an int64.
   std::optional<int64_t> most_of(const Read& read, std::span<const int64_t> symbol_values) const;
 

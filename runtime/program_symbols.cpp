@@ -121,6 +121,10 @@ std::optional<Mistake> settle_reads(ProgramManifest& manifest, const std::string
   return checker.mistake();
 }
 
+bool ProgramManifest::is_read(size_t symbol) const {
+  return std::ranges::any_of(reads, [&](const Read& read) { return read.symbol == static_cast<int>(symbol); });
+}
+
 std::optional<int64_t> ProgramManifest::most_of(const Read& read, std::span<const int64_t> symbol_values) const {
   const auto most = read.most.evaluate(symbol_values);
   return most ? std::optional(std::min(*most, symbols[static_cast<size_t>(read.symbol)].max)) : std::nullopt;

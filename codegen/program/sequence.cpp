@@ -95,14 +95,10 @@ Sequence::TokenAxis Sequence::token_axis(const ProgramManifest::Tensor& input) c
 
 // Without places, the one symbol that no option gives, and no run computes, is the number of tokens.
 Status Sequence::find_tokens() {
-  const auto& symbols = program_->manifest().symbols;
-  const auto& reads = program_->manifest().reads;
+  const ProgramManifest& manifest = program_->manifest();
   std::vector<size_t> open;
-  for (size_t s = 0; s < symbols.size(); ++s) {
-    const bool is_read =
-        std::ranges::any_of(reads, [&](const auto& read) { return read.symbol == static_cast<int>(s); });
-    if (!is_read && !options_.sizes.contains(symbols[s].name)) open.push_back(s);
-  }
+  for (size_t s = 0; s < manifest.symbols.size(); ++s)
+    if (!manifest.is_read(s) && !options_.sizes.contains(manifest.symbols[s].name)) open.push_back(s);
   return open.size() == 1 ? take_tokens({open[0], 1}) : Status();
 }
 
