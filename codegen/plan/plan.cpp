@@ -6,6 +6,7 @@
 #include "codegen/devices/gemm_device.h"
 #include "codegen/plan/planner.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/size_values.h"
 
 namespace qcg {
 
@@ -28,12 +29,8 @@ Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& so
   plan_.target = target;
   plan_.symbols = graph.symbols;
   const std::vector<std::string> measured = graph.measured_symbols();
-  for (const SizeCondition& condition : graph.conditions) {
-    const auto symbols = condition.difference.symbols();
-    // The run checks a size that it computes as soon as it knows it.
-    if (std::ranges::none_of(symbols, [&](const auto& symbol) { return std::ranges::count(measured, symbol) > 0; }))
-      plan_.conditions.push_back(condition);
-  }
+  for (const SizeCondition& condition : graph.conditions)  // the run checks a size that it computes when it knows it
+    if (!has_any(condition.difference, measured)) plan_.conditions.push_back(condition);
   views_.resize(graph.values.size());
   placed_.resize(graph.values.size());
 }
@@ -69,11 +66,10 @@ Status Planner::check_outputs() const {
   const std::vector<std::string> measured = graph_.measured_symbols();
   for (size_t i = 0; i < graph_.outputs.size(); ++i)
     for (const Dim& extent : graph_.value(graph_.outputs[i]).shape)
-      for (const std::string& symbol : extent.symbols())
-        if (std::ranges::find(measured, symbol) != measured.end())
-          return Error::unsupported("output '" + graph_.output_names[i] + "'",
-                                    "its size " + extent.str() + " depends on the data, through " + symbol,
-                                    "return the elements in a tensor of the largest size, and their number beside it");
+      if (has_any(extent, measured))
+        return Error::unsupported("output '" + graph_.output_names[i] + "'",
+                                  "its size " + extent.str() + " depends on the data",
+                                  "return the elements in a tensor of the largest size, and their number beside it");
   return {};
 }
 

@@ -97,7 +97,7 @@ Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const st
   const DType arithmetic = arithmetic_of(p), rounded = arithmetic == DType::f64 ? DType::f64 : DType::f32;
   const double n = static_cast<double>(count), f32_unit = arithmetic == DType::i64 ? 0 : sum_unit(n);
   const double unit = arithmetic == DType::f64 ? n * 0x1p-52 : f32_unit;
-  if ((p.op == "sum" || p.op == "prod") && arithmetic == DType::i64 && !is_floating(p.input))
+  if ((p.op == "sum" || p.op == "prod") && arithmetic == DType::i64)
     return as_element(p.output, static_cast<int64_t>(p.op == "sum" ? whole_sum : whole_product));
   if (p.op == "prod") return {product, unit * std::fabs(product) + half_ulp(rounded, product)};
   if (p.op == "amax" || p.op == "amin") return {p.op == "amax" ? most : least, 0};

@@ -145,6 +145,11 @@ ValueId input_held_by(const Graph& graph, ValueId id) {
   return kNoValue;
 }
 
+bool has_any(const Dim& size, const std::vector<std::string>& symbols) {
+  return std::ranges::any_of(size.symbols(),
+                             [&](const std::string& name) { return std::ranges::count(symbols, name) > 0; });
+}
+
 bool is_one_symbol(const Dim& size) {
   const auto symbols = size.symbols();
   return symbols.size() == 1 && size == Dim::symbol(symbols[0]);

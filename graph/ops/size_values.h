@@ -22,7 +22,8 @@ std::optional<Dim> size_held_by(const Graph& graph, ValueId id);
 // The input of one integer whose element the tensor holds; kNoValue: there is none.
 ValueId input_held_by(const Graph& graph, ValueId id);
 
-bool is_one_symbol(const Dim& size);  // s0, not 2*s0 or s0+1
+bool has_any(const Dim& size, const std::vector<std::string>& symbols);  // of these symbols, in calls, too
+bool is_one_symbol(const Dim& size);                                     // s0, not 2*s0 or s0+1
 
 using KnownSizes = std::map<std::string, Dim, std::less<>>;
 

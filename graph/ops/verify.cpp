@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <unordered_set>
 
 #include "graph/ir/text_form.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/size_values.h"
 
 namespace qcg {
 namespace {
@@ -210,14 +210,11 @@ class Verifier {
 
   // Sizes that nodes measure do not occur before these nodes.
   Status check_measured() {
-    std::set<std::string> open;
-    for (std::string& symbol : graph_.measured_symbols())
-      if (!open.insert(symbol).second) return broken(9, "symbol " + symbol, "two nodes measure it");
+    std::vector<std::string> open = graph_.measured_symbols();
     if (open.empty()) return {};
-    const auto is_open = [&](const Dim& size) {
-      const auto symbols = size.symbols();
-      return std::ranges::any_of(symbols, [&](const std::string& symbol) { return open.contains(symbol); });
-    };
+    for (const std::string& symbol : open)
+      if (std::ranges::count(open, symbol) > 1) return broken(9, "symbol " + symbol, "two nodes measure it");
+    const auto is_open = [&](const Dim& size) { return has_any(size, open); };
     const auto has_open = [&](ValueId id) { return std::ranges::any_of(graph_.value(id).shape, is_open); };
     if (std::ranges::any_of(graph_.inputs, has_open))
       return broken(9, graph_.name, "a node measures a size of an input");
@@ -225,7 +222,7 @@ class Verifier {
       const std::string symbol = measured_symbol(node);
       const Dim* const most = symbol.empty() ? nullptr : node.arg("most").get<Dim>();
       if (most && is_open(*most)) return broken(9, place_of(graph_, node), "its bound is a size that a node measures");
-      if (!symbol.empty()) open.erase(symbol);
+      std::erase(open, symbol);
       bool early = std::ranges::any_of(node.outputs, has_open);
       for (const Arg& arg : node.args) {
         if (const Dim* one = arg.get<Dim>()) early = early || is_open(*one);
