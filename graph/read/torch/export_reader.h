@@ -247,10 +247,10 @@ class TorchExportReader {
   std::set<std::string, std::less<>>
       sizes_of_tensors_;  // symbols that torch does not know, of tensors and size arguments
   std::unordered_set<std::string> measured_;
-  std::map<ValueId, Places> places_;             // by mask
-  std::vector<SizeCondition> asserted_of_data_;  // about such symbols
-  std::unordered_set<ValueId> numbers_;          // tensors that stand for numbers
-  std::unordered_set<ValueId> corrected_;        // whose types are not those that the file says
+  std::vector<std::pair<ValueId, Places>> places_;  // by mask
+  std::vector<SizeCondition> asserted_of_data_;     // about such symbols
+  std::unordered_set<ValueId> numbers_;             // tensors that stand for numbers
+  std::unordered_set<ValueId> corrected_;           // whose types are not those that the file says
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

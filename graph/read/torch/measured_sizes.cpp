@@ -148,7 +148,8 @@ Result<TorchExportReader::Places> TorchExportReader::places_of(ValueId mask, std
   QCG_TRY(numbers, emit("aten.arange.default", {Arg(elements), Arg(DType::i64)}));
   QCG_TRY(scattered, emit("aten.scatter.src", {none, Dim(0), target, numbers}));
   QCG_TRY(all, emit("aten.slice.Tensor", {scattered, Dim(0), Dim(0), count, Dim(1)}));
-  return places_[mask] = Places{all, count};
+  places_.emplace_back(mask, Places{all, count});
+  return places_.back().second;
 }
 
 Result<std::vector<ValueId>> TorchExportReader::coordinates_of(ValueId mask, std::string symbol, const Node& like) {
@@ -175,7 +176,7 @@ Result<std::vector<ValueId>> TorchExportReader::coordinates_of(ValueId mask, std
   return out;
 }
 
-// The symbol of the node's result that no other node has defined; empty: none.
+// The symbol of a size of the node's first result that only this node determines. Empty if there is none.
 std::string TorchExportReader::new_symbol_of(const JsonCursor& node) const {
   const auto outputs = node.find("outputs");
   if (!outputs || !outputs->is(JsonKind::array) || outputs->size() == 0) return {};
@@ -240,12 +241,18 @@ Status TorchExportReader::read_nonzero(const JsonCursor& node, std::string where
 // The element of an axis at a number that is read out of a tensor, or at a size of which nothing says that it lies in
 // the axis: x[:, n]. The run checks it. kNoValue: the node is another one.
 Result<ValueId> TorchExportReader::read_select(const JsonCursor& node, const OpSchema& op, const std::string& where) {
-  const auto inputs = node.find("inputs");
-  if (op.name != "aten.select.int" || !inputs || !inputs->is(JsonKind::array)) return kNoValue;
+  if (op.name != "aten.select.int") return kNoValue;
+  QCG_TRY(inputs, node.array_at("inputs"));
+  bool at_run_time = false;
+  for (JsonCursor input : inputs) {
+    const auto argument = input.find("arg");
+    at_run_time = at_run_time || (argument && argument->find("as_sym_int"));
+  }
+  if (!at_run_time) return kNoValue;
   Node select;
   select.op = &op, select.where = where, select.args.resize(op.args.size());
   ValueId number = kNoValue;
-  for (JsonCursor input : *inputs) {
+  for (JsonCursor input : inputs) {
     QCG_TRY(name, input.string_at("name"));
     QCG_TRY(argument, input.at("arg"));
     const int at = op.arg_index(name);
