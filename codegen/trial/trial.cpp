@@ -57,7 +57,7 @@ bool write_all(int fd, const void* data, size_t bytes) {
   ::_exit(0);  // no destructors, no atexit: they belong to the parent
 }
 
-// Takes whole messages off the front of `buffer`; false: what follows is none.
+// Takes whole messages off the front of `buffer`. Returns false where the next size is larger than any message.
 bool take_messages(std::string& buffer, std::vector<std::string>& out) {
   size_t at = 0;
   while (buffer.size() - at >= sizeof(uint32_t)) {

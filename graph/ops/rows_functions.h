@@ -97,8 +97,8 @@ inline constexpr OpRow kFunctions[] = {
      pointwise, infer_div, kAtan2},
     {"aten.hypot.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, "where(max(eq(abs(self), inf), eq(abs(other), inf)), inf, "
-     "where(mul(gt(max(abs(self), abs(other)), 0), lt(max(abs(self), abs(other)), inf)), mul(max(abs(self), abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), "
-     "max(abs(self), abs(other))), div(min(abs(self), abs(other)), max(abs(self), abs(other))))))), "
+     "where(mul(gt(max(abs(self), abs(other)), 0), lt(max(abs(self), abs(other)), inf)), mul(max(abs(self), "
+     "abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), max(abs(self), abs(other))), div(min(abs(self), abs(other)), max(abs(self), abs(other))))))), "
      "max(abs(self), abs(other))))"},
     {"aten.fmax.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_binary, "where(eq(self, self), where(eq(other, other), max(self, other), self), other)"},
