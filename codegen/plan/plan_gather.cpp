@@ -29,8 +29,10 @@ Positioned Planner::gather(ValueId table, size_t axis, ValueId index, const Shap
 Positioned Planner::take(ValueId table, ValueId index, const Shape& out, bool from_end) {
   const View t = dense(table), ids = dense(index);
   const Dim size = product(t.shape);
+  View positions = dense_view(ids.buffer, out);
+  positions.offset = ids.offset;
   return {{t.buffer, t.offset, out, std::vector<Dim>(out.size(), Dim(0))},
-          {{dense_view(ids.buffer, out), {graph_.value(index).dtype, from_end}, size, Dim(1)}}};
+          {{positions, {graph_.value(index).dtype, from_end}, size, Dim(1)}}};
 }
 
 Status Planner::lower_look_up(const Node& node) {

@@ -199,6 +199,16 @@ TEST_CASE("a product of no columns, and rows at no positions") {
       {});
 }
 
+TEST_CASE("elements are taken at positions that begin within a tensor") {
+  check_passes(
+      "graph(%x: f32[6, 4], %i: i64[6]) {\n"
+      "  %j = aten.slice.Tensor(self = %i, dim = 0, start = 2, end = 5) : i64[3]\n"
+      "  %a = aten.take.default(self = %x, index = %j) : f32[3]\n"
+      "  %b = aten.take_along_dim.default(self = %x, indices = %j) : f32[3]\n"
+      "  return %a, %b\n}\n",
+      {});
+}
+
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
   const std::string first =
