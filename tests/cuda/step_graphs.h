@@ -32,7 +32,7 @@ graph(%x: f32[s0, 600], %h: bf16[s0, 300], %i: i64[s0, 257]) {
 })";
 
 // Writes at positions, most of which are equal to others: rows longer than what a block moves, more positions than it
-// has threads, elements, positions along two axes, all ways to combine.
+// has threads, elements, positions along two axes, all ways to combine, axes that are walked backwards.
 inline constexpr std::string_view kWrites = R"(symbol s0 in [1, 400]
 graph(%cache: bf16[3, 40, 70], %rows: bf16[3, s0, 70], %at: i64[s0], %wide: f32[9, 1100], %long: f32[s0, 1100], %table: f32[6, 50], %index: i64[5, s0], %src: f32[5, s0], %i: i32[s0, 3], %j: i64[s0, 1], %whole: i64[8, 9, 4], %part: i64[s0, 3, 4], %column: i32[50], %numbers: i32[s0]) {
   %a = aten.index_copy.default(%cache, dim = 1, index = %at, source = %rows) : bf16[3, 40, 70]
@@ -42,7 +42,13 @@ graph(%cache: bf16[3, 40, 70], %rows: bf16[3, s0, 70], %at: i64[s0], %wide: f32[
   %e = aten.index_put.default(%whole, indices = [%i, %j], values = %part) : i64[8, 9, 4]
   %f = qcg.combine_at(%column, dim = 0, index = %at, src = %numbers, reduce = "prod") : i32[50]
   %g = qcg.combine_at(%table, dim = 1, index = %index, src = %src, reduce = "amin") : f32[6, 50]
-  return %a, %b, %c, %d, %e, %f, %g
+  %n = qcg.loop([%wide], exprs = [neg(in0)]) : f32[9, 1100]
+  %o = aten.flip.default(%n, dims = [0]) : f32[9, 1100]
+  %h = aten.index_copy.default(%o, dim = 0, index = %at, source = %long) : f32[9, 1100]
+  %p = qcg.loop([%column], exprs = [neg(in0)]) : i32[50]
+  %q = aten.flip.default(%p, dims = [0]) : i32[50]
+  %k = aten.index_add.default(%q, dim = 0, index = %at, source = %numbers) : i32[50]
+  return %a, %b, %c, %d, %e, %f, %g, %h, %k
 })";
 
 // Attention that tensor cores compute from two rows on: causal behind a cache, masks, additive bias, groups of heads, rows
