@@ -14,8 +14,8 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kFrame = 2 * kLine;                // before and after every argument
-constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in every float dtype
+constexpr int64_t kFrame = 2 * kLine;  // before and after every argument
+constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};
 constexpr int64_t kPattern = 65521;  // random elements, then the same again: a prime, so that rows differ
 
 int64_t number_of(const Reach::Number& number, const CallSizes& sizes, size_t arg) {
@@ -42,6 +42,10 @@ std::vector<int64_t> strides_of(const Reach& reach, const CallSizes& sizes, size
                                         : product(std::span(extents).subspan(axis + 1));
   return out;
 }
+
+// Whether 0xff… is an element that no kernel writes. It is a NaN with all bits of its payload in floats of several bytes,
+// the negative NaN of one-byte floats, and an integer.
+bool tells_unwritten(DType dtype) { return is_floating(dtype) && dtype_bytes(dtype) > 1; }
 
 }  // namespace
 
@@ -208,8 +212,8 @@ std::string CallMemory::find_misplaced() {
     for_each_run(block, [&](int64_t at) {
       for (int64_t i = 0; i < count; ++i) {
         std::byte* const element = memory_.data() + at + i * step;
-        if (is_floating(block.kind.dtype) && !block.kind.updated && std::memcmp(element, untouched.data(), size) == 0 &&
-            unwritten < 0)
+        if (tells_unwritten(block.kind.dtype) && !block.kind.updated && unwritten < 0 &&
+            std::memcmp(element, untouched.data(), size) == 0)
           unwritten = at + i * step - block.at;
         std::memset(element, static_cast<int>(kPaint), size);
       }

@@ -74,7 +74,8 @@ class CallMemory : public CallLayout {
   double number(size_t arg, int64_t offset) const;
   int64_t integer(size_t arg, int64_t offset) const;  // precondition: of an integer dtype
 
-  // What was written outside an output, or (floats only) not written. Once after a run: it paints outputs over.
+  // What was written outside an output, or (floats of several bytes only) not written. Once after a run: it paints
+  // outputs over.
   std::string find_misplaced();
 
  private:

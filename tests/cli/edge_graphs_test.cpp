@@ -209,6 +209,17 @@ TEST_CASE("elements are taken at positions that begin within a tensor") {
       {});
 }
 
+TEST_CASE("NaNs become those of floats of one byte") {
+  check_passes(
+      "graph(%x: f32[3, 16], %z: f32[2, 20]) {\n"
+      "  %h = aten.asin.default(self = %x) : f32[3, 16]\n"
+      "  %a = aten.to.dtype(self = %h, dtype = f8e4m3) : f8e4m3[3, 16]\n"
+      "  %k = aten.asin.default(self = %z) : f32[2, 20]\n"
+      "  %b = aten.to.dtype(self = %k, dtype = f8e5m2) : f8e5m2[2, 20]\n"
+      "  return %a, %b\n}\n",
+      {});
+}
+
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
   const std::string first =
