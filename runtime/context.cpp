@@ -17,9 +17,15 @@ namespace {
 using BufferKind = ProgramManifest::BufferKind;
 using Clock = std::chrono::steady_clock;
 
+// `where`: a path in the manifest, which is said of damaged programs alone.
 Error impossible_size(const std::string& where) {
   return Error::bad_input(where, "does not fit its buffer with these input shapes",
                           "the program is damaged: compile it again");
+}
+
+Error negative_size(const std::string& message) {
+  return Error::bad_input("the inputs' sizes", message,
+                          "give inputs of sizes that leave no axis of the model negative");
 }
 
 Error wrong_output(const std::string& name, const std::string& message) {
@@ -71,9 +77,7 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
     if (b.kind != BufferKind::temp) continue;
     const auto size = b.size.evaluate(values);
     const std::string where = "$.buffers[" + std::to_string(i) + "]";
-    if (size && *size < 0)
-      return Error::bad_input(where, "would have " + std::to_string(*size) + " bytes with these input shapes",
-                              "give inputs of sizes that leave no axis of the model negative");
+    if (size && *size < 0) return negative_size("give " + where + " " + std::to_string(*size) + " bytes");
     if (!size) return impossible_size(where);
     t.sizes.push_back(*size);
     // Positions that a kernel of a device refuses are read when all kernels are done.
@@ -371,12 +375,18 @@ Status Context::bind_step(const Binding& binding, size_t index, std::span<const 
     const auto offset = arg.offset.evaluate(symbol_values);
     const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
     const int64_t bytes = binding.buffer_bytes[static_cast<size_t>(arg.buffer)];
-    // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
-    if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0)) return impossible_size(where + ".args");
-    if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
-                                bytes == 0 ? 0 : *offset, bytes - bytes_of_other_groups(step, bound.args.size())))
-      return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
-    bound.offsets.push_back(bytes == 0 ? 0 : *offset);
+    if (!offset || !stride) return impossible_size(where + ".args");
+    const int64_t row_stride = arg.stride || !arg.reach ? *stride : row_elements(m, arg, symbol_values);
+    const int64_t least = arg.reach ? least_extent(*arg.reach, bound.params, row_stride) : 1;
+    // No elements lie at the start of the buffer: along an axis that is walked backwards their offset may be negative.
+    const int64_t at = bytes == 0 || least == 0 ? 0 : *offset;
+    const bool fits = at >= 0 && at <= bytes &&
+                      (!arg.reach || is_within(*arg.reach, bound.params, row_stride, at,
+                                               bytes - bytes_of_other_groups(step, bound.args.size())));
+    const std::string place = where + ".args[" + std::to_string(bound.args.size()) + "]";
+    if (!fits && least < 0) return negative_size("give " + place + " " + std::to_string(least) + " elements");
+    if (!fits) return impossible_size(place);
+    bound.offsets.push_back(at);
     bound.args.push_back({nullptr, *stride});
   }
   return {};

@@ -22,6 +22,12 @@ bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stri
          last <= bytes;
 }
 
+int64_t least_extent(const Reach& reach, std::span<const int64_t> params, int64_t stride) {
+  int64_t out = reach.axes.empty() ? 1 : INT64_MAX;
+  for (const Reach::Axis& axis : reach.axes) out = std::min(out, value_of(axis.extent, params, stride));
+  return out;
+}
+
 namespace {
 
 // Whether positions choose among the elements of an axis, instead of all being read.

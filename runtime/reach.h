@@ -63,6 +63,9 @@ inline PositionRange allowed_by(const Reach::Positions& positions, std::span<con
 // Whether the reach from byte `offset` on lies within a buffer of `bytes` bytes. `stride`: the argument's, in elements.
 bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stride, int64_t offset, int64_t bytes);
 
+// The least extent of the reach; 1 without axes.
+int64_t least_extent(const Reach& reach, std::span<const int64_t> params, int64_t stride);
+
 // The bytes that a call reads and writes once, through arguments with these reaches and strides. Of an axis that
 // positions choose from, one element for each of them. Of an axis of stride 0, one.
 double bytes_moved(std::span<const Reach> reaches, std::span<const int64_t> params, std::span<const int64_t> strides);

@@ -209,6 +209,16 @@ TEST_CASE("elements are taken at positions that begin within a tensor") {
       {});
 }
 
+TEST_CASE("no elements of a tensor that has some, backwards") {
+  check_passes(
+      "symbol n in [0, 8]\ngraph(%x: f32[8], %z: f32[n]) {\n"
+      "  %a = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = n) : f32[n]\n"
+      "  %f = aten.flip.default(self = %a, dims = [0]) : f32[n]\n"
+      "  %y = aten.add.Tensor(self = %f, other = %z) : f32[n]\n"
+      "  return %y\n}\n",
+      {"--m", "0,1,8"});
+}
+
 TEST_CASE("NaNs become those of floats of one byte") {
   check_passes(
       "graph(%x: f32[3, 16], %z: f32[2, 20]) {\n"
