@@ -238,6 +238,20 @@ TEST_CASE("a program that crashes, hangs or leaves the process is refused, and t
   }
 }
 
+TEST_CASE("a program that contradicts itself is refused, whatever its inputs are") {
+  TempDir dir;
+  compiled(options_for(write(dir / "g.json", two_outputs(1)), dir / "p.qcg"));
+  auto manifest = nlohmann::json::parse(slurp(dir / "p.qcg/manifest.json"));
+  manifest["steps"][0]["args"].back()["offset"] = 1 << 20;
+  const std::string text = write(dir / "p.qcg/manifest.json", manifest.dump());
+  write(dir / "p.qcg/manifest.sha256", sha256_hex(slurp(text)) + "\n");
+  const auto verdict = verify_program(dir / "p.qcg", graph_of(dir / "g.json"), {});
+  REQUIRE(!verdict.ok());
+  INFO(verdict.error().to_string());
+  CHECK(verdict.error().code == ErrorCode::Internal);
+  CHECK(verdict.error().message.find("$.steps[0].args") != std::string::npos);
+}
+
 TEST_CASE("what the oracle has no time for is named") {
   TempDir dir;
   compiled(options_for(write(dir / "g.json", two_outputs(1)), dir / "p.qcg"));
