@@ -95,6 +95,7 @@ constexpr int kMostSegments = 8;
 constexpr int kMostSharedBytes = 160 << 10;       // of one block, on every sm_80
 constexpr int kMostSharedBytesSm90 = 227 << 10;   // on sm_90
 constexpr int kMostSharedBytesHip = 64 << 10;     // of gfx90a's LDS
+constexpr int kMostColumnTiles = 65535;           // of a grid, which has at least one
 constexpr int kMostStages = 6, kLeastStages = 3;  // of a wgmma kernel
 constexpr int kMostRows = 256;                    // of all segments: a thread has half as many sums
 constexpr int kMostUnpackedSegments = 2;          // whose weights fit registers twice
@@ -230,6 +231,15 @@ bool can_store(DType d) {
   return is_compute_float(d) || std::ranges::find(kOthers, d) != std::end(kOthers);
 }
 
+// Of the outputs of a problem together, with tiles as wide as those of add_tiles and add_fma.
+int64_t fewest_column_tiles(const Problem& p) {
+  const bool is_fma = Weight{p.scheme, p.activation, p.weight}.compute() == "fma" && !is_float8(p.activation);
+  const int64_t columns = (is_fma ? 64 : 128) / power_of_two(most_segments(p));
+  int64_t tiles = 0;
+  for (const Output& o : p.outputs) tiles += (o.n + columns - 1) / columns;
+  return tiles;
+}
+
 // Sums of raised weights are exact in int32, too.
 int64_t longest_sum(const Problem& p) {
   const int64_t x = p.activation == u8 ? 255 : 128, w = 128;
@@ -257,6 +267,14 @@ Status check_cuda_support(const Problem& p, Device device) {
   if (most_segments(p) > kMostSegments)
     return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
               "use --disable-pass=fold_epilogue");
+  const int64_t tiles = fewest_column_tiles(p);
+  if (tiles == 0)
+    return no(fmt::format("the {} GEMM has no grid for a product of no columns", title),
+              "leave it out of the model, or compile for --target=cpu");
+  if (tiles > kMostColumnTiles)
+    return no(
+        fmt::format("a product of so many columns has {} tiles, and a grid has at most {}", tiles, kMostColumnTiles),
+        "make several linears of it, each of a part of the columns, or compile for --target=cpu");
   for (const Output& o : p.outputs)
     if (!can_store(o.dtype))
       return no(fmt::format("the {} GEMM cannot store {}", title, dtype_name(o.dtype)), "cast to a float dtype");
@@ -278,6 +296,7 @@ std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& t
     else if (row.source == kWgmma) add_wgmma(problem, row, out);
     else add_tiles(problem, row, out);
   }
+  std::erase_if(out, [&](const CudaSchedule& s) { return cuda_launch(problem, s).column_tiles > kMostColumnTiles; });
   const CudaLayout layout = cuda_layout(problem);
   const int64_t m = m_max < 8192 ? m_max : std::max<int64_t>(m_min, 1024);
   std::stable_sort(out.begin(), out.end(), [&](const CudaSchedule& a, const CudaSchedule& b) {

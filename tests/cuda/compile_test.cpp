@@ -66,6 +66,35 @@ TEST_CASE("the model fills the device with few rows, and takes the largest tile 
   }
 }
 
+TEST_CASE("no candidate has more tiles of columns than a grid, and where none is left that is said") {
+  const auto problem_of = [](DType dtype, int64_t n) {
+    return plain_problem(Scheme::dense, dtype, dtype, {16}, {{n, false, false, "w"}}, 0, dtype);
+  };
+  for (const auto& [dtype, isa, n] : {std::tuple(DType::bf16, Isa::sm_80, 4300000),
+                                      {DType::bf16, Isa::sm_90a, 4300000},
+                                      {DType::f32, Isa::sm_80, 4100000},
+                                      {DType::bf16, Isa::gfx90a, 4300000}}) {
+    const Target target{isa_info(isa).device, isa};
+    INFO(target.str(), " ", n);
+    for (const int64_t m : {1, 4096}) {
+      const Problem p = problem_of(dtype, n);
+      CHECK(check_cuda_support(p, target.device).ok());
+      const std::vector<CudaSchedule> all = cuda_schedules(p, target, m, m);
+      CHECK(!all.empty());
+      for (const CudaSchedule& s : all) CHECK(cuda_launch(p, s).column_tiles <= 65535);
+    }
+    for (const int64_t bad : {int64_t{0}, 2 * int64_t{n}}) {
+      const Problem p = problem_of(dtype, bad);
+      const Status status = check_cuda_support(p, target.device);
+      REQUIRE(!status.ok());
+      CHECK(status.error().code == ErrorCode::Unsupported);
+      CHECK(status.error().message.find("columns") != std::string::npos);
+      CHECK(status.error().help.find("--target=cpu") != std::string::npos);
+      CHECK(cuda_schedules(p, target, 1, 1).empty());
+    }
+  }
+}
+
 TEST_CASE("rendering is pure, and what the template lacks is named") {
   const std::vector<Problem> problems = gemm_problems();
   Problem p = problems[1];
