@@ -64,12 +64,12 @@ class CudaPacker {
     }
     const int8_t q = std::to_integer<int8_t>(*weight);
     code = static_cast<uint8_t>(q);
-    const std::string where = fmt::format("weight of '{}' [{}, {}]", s.name, n, k);
+    const auto where = [&] { return fmt::format("weight of '{}' [{}, {}]", s.name, n, k); };  // rarely: it takes time
     if (p_.weight == DType::f8e5m2 && (code & 0x7f) == 0x7c)
-      return Error::unsupported(where, "an infinite weight", "CUDA kernels multiply finite weights");
+      return Error::unsupported(where(), "an infinite weight", "CUDA kernels multiply finite weights");
     if (layout_.form->bits != 4) return {};
     if (!holds(info, q))
-      return Error::bad_input(where, fmt::format("{} does not fit in {} bits", q, info.bits),
+      return Error::bad_input(where(), fmt::format("{} does not fit in {} bits", q, info.bits),
                               fmt::format("use weights of the scheme {}", scheme_name(p_.scheme)));
     if (info.numbers)
       code = static_cast<uint32_t>(std::find(info.numbers->begin(), info.numbers->end(), q) - info.numbers->begin());
