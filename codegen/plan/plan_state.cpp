@@ -32,7 +32,7 @@ class OldValue {
 
   // Whether a loop that writes `out` over the old value reads each of its elements before, and none that it wrote:
   // every operand is in the order of the output, and no other output is a plain copy, which kernels make last
-  // (loop.cpp.j2).
+  // (loop.cpp.j2, loop.cu.j2).
   bool suits(const Node& loop, ValueId out) const {
     const auto& operands = *loop.arg("operands").get<std::vector<ValueId>>();
     const auto& exprs = *loop.arg("exprs").get<std::vector<Expr>>();

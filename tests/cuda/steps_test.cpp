@@ -144,6 +144,25 @@ TEST_CASE("ptx: writes at positions, many of them equal, come in their order or 
   }
 }
 
+// A state whose next value is a plain copy is written in place, where the other outputs read the old value.
+TEST_CASE("a loop on a device makes plain copies last") {
+  auto graph = parse_graph(R"(
+graph(%s: f32[6, 4], %x: f32[6, 4]) {
+  %c, %y = qcg.loop([%s, %x], exprs = [in1, add(in0, in1)]) : f32[6, 4], f32[6, 4]
+  return %c, %y
+})");
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  for (const Target target : {Target{Device::cuda, Isa::sm_80}, Target{Device::hip, Isa::gfx90a}}) {
+    const auto plan = plan_kernels(*graph, target);
+    REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+    const std::string source = sources_of(*plan, problems_on_device(*plan)).at(0).source;
+    const size_t copy = source.find("move<WIDTH>(("), store = source.rfind("store<Stored_");
+    REQUIRE(copy != std::string::npos);
+    REQUIRE(store != std::string::npos);
+    CHECK(store < copy);
+  }
+}
+
 TEST_CASE("ptx: attention on tensor cores is right at ragged sizes") {
   const auto tool = cuda_compiler();
   if (!tool) return;
