@@ -28,7 +28,8 @@ constexpr int64_t kMostBytes = int64_t{256} << 20;  // of a call that is only ch
 constexpr int64_t kMostTableBytes = int64_t{64} << 20, kLeastTable = 64;
 constexpr int64_t kTypicalSize = 64;  // of symbols that rows say nothing about
 constexpr double kFastBudget_s = 0.012, kFullBudget_s = 0.1;
-constexpr double kAllTrialsTimeout_s = 60;
+constexpr double kStepTimeout_s = 60;      // without a sign of life, beside what a call may take at kSlowestStepGops
+constexpr double kSlowestStepGops = 0.25;  // scalar code on a busy machine
 constexpr int64_t kColdDeviceBytes = int64_t{256} << 20, kMostDeviceCopies = 64;  // more than L2 holds
 constexpr std::byte kBenign{0x3c};  // repeated, it is a normal number of every float dtype, and a small integer
 
@@ -310,6 +311,19 @@ StepTrial step_trial(const Plan& plan, int problem, const BuiltKernel& kernel, s
   return out;
 }
 
+double step_timeout_s(std::span<const StepTrial> trials, TuneMode mode) {
+  double most = 0;
+  const auto add = [&](const StepTrial& trial, const CallSizes& sizes) {
+    most = std::max(most, trial.problem->family().operations(*trial.problem, sizes));
+  };
+  for (const StepTrial& trial : trials) {
+    for (const CallSizes& sizes : trial.checks) add(trial, sizes);
+    for (const StepTrial::At& at : trial.timed)
+      if (mode != TuneMode::off) add(trial, at.sizes);
+  }
+  return kStepTimeout_s + most / (kSlowestStepGops * 1e9);
+}
+
 TuneResult untried_step(const StepTrial& trial, const std::string& why) {
   TuneResult out;
   for (const StepTrial::At& at : trial.timed) {
@@ -336,7 +350,7 @@ Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, con
     if (const Status status = try_in_child(trials, options, report); !status.ok())
       report.send(json{{"failure", status.error().message}}.dump(-1, ' ', false, json::error_handler_t::replace));
   };
-  QCG_TRY(child, run_in_child(kAllTrialsTimeout_s, work, options.cancel));
+  QCG_TRY(child, run_in_child(step_timeout_s(trials, options.mode), work, options.cancel));
   for (const std::string& message : child.messages) {
     const auto m = parse_trial_message(message, trials.size());
     if (!m) continue;

@@ -36,6 +36,9 @@ struct StepTrial {
 StepTrial step_trial(const Plan& plan, int problem, const BuiltKernel& kernel, std::span<const int64_t> ms,
                      TuneMode mode);
 
+// Without a sign of life. Of the largest call that is checked or timed, as slow as any code computes.
+double step_timeout_s(std::span<const StepTrial> trials, TuneMode mode);
+
 // Error Internal names the step whose kernel is wrong or crashes. TuneMode::off checks and does not time.
 Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, const TuneOptions& options);
 

@@ -76,6 +76,23 @@ TEST_CASE("every family has a row, and every kernel of a graph is right and time
   }
 }
 
+TEST_CASE("a large call has as long as slow code needs for it") {
+  const std::string text = R"(symbol s0 in [1, 8192]
+graph(%a: f32[s0, 8192], %b: f32[8192, 8192]) {
+  %y = aten.mm.default(%a, %b) : f32[s0, 8192]
+  return %y
+})";
+  auto graph = parse_graph(text);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cpu, Isa::portable});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  const int64_t ms[] = {8192};
+  const BuiltKernel unbuilt;
+  const std::vector<StepTrial> trials = {step_trial(*plan, 0, unbuilt, ms, TuneMode::fast)};
+  CHECK(step_timeout_s(trials, TuneMode::fast) > 60 + 2.0 * 8192 * 8192 * 8192 / 1e9);
+  CHECK(step_timeout_s(trials, TuneMode::off) < step_timeout_s(trials, TuneMode::fast));
+}
+
 TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
   struct Seeded {
     std::string_view formula;  // of the problem whose kernel is altered
