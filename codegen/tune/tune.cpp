@@ -426,8 +426,9 @@ class Tuning {
     for (size_t i : alive) timings.push_back(timing_of(result_.records[i]));
     const int chosen = choose_winner(timings);
     result_.close = is_close(timings, chosen);
-    if (chosen < 0) return;  // nothing could be timed: the first right one stays
-    result_.winner = static_cast<int>(alive[static_cast<size_t>(chosen)]);
+    // Where nothing could be timed, the first right one that did not crash meanwhile.
+    result_.winner = alive.empty() ? -1 : static_cast<int>(alive[static_cast<size_t>(std::max(chosen, 0))]);
+    if (chosen < 0) return;
     const Timing& best = timings[static_cast<size_t>(chosen)];
     for (size_t i = 0; i < result_.records.size(); ++i)
       if (TuneRecord& r = result_.records[i]; r.median_s > 0)

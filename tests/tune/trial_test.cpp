@@ -280,6 +280,19 @@ TEST_CASE("without tuning the first right candidate is taken, untimed") {
   }
 }
 
+TEST_CASE("a candidate that crashed while it was timed is taken in no case") {
+  const Workload w = hand_workload(15);
+  const HandWritten crash{.at_start = "if (c->params[0] == 16) __builtin_trap();"};
+  const auto built = build_kernels({hand_written("first", crash), hand_written("second", crash)});
+  auto result = tune_hand(w, built, quick_options());
+  REQUIRE(result.ok());
+  CHECK(result->winner == -1);
+  for (size_t i : {0, 1}) {
+    CHECK(result->records[i].status == TrialStatus::crashed);
+    CHECK(result->records[i].reason.find("SIGILL") != std::string::npos);
+  }
+}
+
 TEST_CASE("no right candidate is a result that says why") {
   const Workload w = hand_workload(13);
   const auto built =
