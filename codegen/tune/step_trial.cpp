@@ -262,6 +262,12 @@ std::optional<json> parse_trial_message(const std::string& message, size_t trial
   return m;
 }
 
+// Why the process stopped trying; empty: the message says something else.
+std::string failure_in(const std::string& message) {
+  const json m = json::parse(message, nullptr, false);
+  return m.is_object() && m.contains("failure") && m["failure"].is_string() ? m["failure"].get<std::string>() : "";
+}
+
 double number_in(const json& m, const char* name) {
   return m.contains(name) && m[name].is_number() ? m[name].get<double>() : 0;
 }
@@ -351,8 +357,10 @@ Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, con
       report.send(json{{"failure", status.error().message}}.dump(-1, ' ', false, json::error_handler_t::replace));
   };
   QCG_TRY(child, run_in_child(step_timeout_s(trials, options.mode), work, options.cancel));
+  std::string stopped;  // why nothing was tried from there on
   for (const std::string& message : child.messages) {
     const auto m = parse_trial_message(message, trials.size());
+    if (!m) stopped = failure_in(message);
     if (!m) continue;
     const size_t i = (*m)["i"];
     if (m->contains("ok")) {
@@ -365,9 +373,15 @@ Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, con
   if (!child.failure.empty())
     return Error::internal(trials[current].step, fmt::format("its {} kernel crashed: {}",
                                                              trials[current].problem->family().name, child.failure));
-  for (size_t i = 0; i < trials.size(); ++i)
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (out[i].winner < 0 && !stopped.empty())
+      return Error::internal(trials[current].step, fmt::format("its {} kernel cannot be tried: {}",
+                                                               trials[current].problem->family().name, stopped));
     if (out[i].winner < 0)
       return Error::internal(trials[i].step, "the process that tries its kernel said nothing of it");
+    for (TuneRecord& record : out[i].records)
+      if (!stopped.empty() && record.median_s <= 0) record.reason = "not timed: " + stopped;
+  }
   return out;
 }
 

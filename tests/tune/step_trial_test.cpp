@@ -76,6 +76,18 @@ TEST_CASE("every family has a row, and every kernel of a graph is right and time
   }
 }
 
+TEST_CASE("why a kernel cannot be tried is said") {
+  const Plan plan = plan_families({Device::cpu, Isa::portable});
+  const std::vector<KernelSource> sources = sources_of(plan);
+  std::vector<BuiltKernel> built = build_kernels({sources[0], sources[1]});
+  built[1].bytes = "no module";
+  const auto results = try_steps(trials_of(plan, built), quick_options());
+  REQUIRE(!results.ok());
+  INFO(results.error().to_string());
+  CHECK(results.error().where == trials_of(plan, built)[1].step);
+  CHECK(results.error().message.find("cannot be tried: ") != std::string::npos);
+}
+
 TEST_CASE("a large call has as long as slow code needs for it") {
   const std::string text = R"(symbol s0 in [1, 8192]
 graph(%a: f32[s0, 8192], %b: f32[8192, 8192]) {
