@@ -43,6 +43,10 @@ std::vector<int64_t> strides_of(const Reach& reach, const CallSizes& sizes, size
   return out;
 }
 
+bool is_empty(std::span<const int64_t> extents) {
+  return std::ranges::any_of(extents, [](int64_t n) { return n <= 0; });
+}
+
 // Whether 0xff… is an element that no kernel writes. It is a NaN with all bits of its payload in floats of several bytes,
 // the negative NaN of one-byte floats, and an integer.
 bool tells_unwritten(DType dtype) { return is_floating(dtype) && dtype_bytes(dtype) > 1; }
@@ -66,7 +70,7 @@ Result<CallLayout> CallLayout::of(std::span<const Reach> reaches, const std::vec
       const int64_t last = (block.extents[axis] - 1) * block.strides[axis];
       (last < 0 ? low : high) += last;
     }
-    const bool empty = product(block.extents) <= 0;
+    const bool empty = is_empty(block.extents);
     block.span = empty ? 0 : (high - low + 1) * reaches[i].item;
     block.before = empty ? 0 : -low * reaches[i].item;
     block.at = (out.end_ + kLine - 1) / kLine * kLine + kFrame + (aligned ? 0 : reaches[i].item) + block.before;
@@ -92,7 +96,9 @@ Result<CallMemory> CallMemory::create(std::span<const Reach> reaches, const std:
   return out;
 }
 
-int64_t CallLayout::elements(size_t arg) const { return std::max<int64_t>(0, product(blocks_[arg].extents)); }
+int64_t CallLayout::elements(size_t arg) const {
+  return is_empty(blocks_[arg].extents) ? 0 : product(blocks_[arg].extents);
+}
 
 std::vector<int64_t> CallLayout::index_of(size_t arg, int64_t element) const {
   const std::vector<int64_t>& extents = blocks_[arg].extents;
@@ -171,7 +177,7 @@ template <class F>
 void CallMemory::for_each_run(const Block& block, F&& f) const {
   const int64_t size = static_cast<int64_t>(dtype_bytes(block.kind.dtype));
   const size_t outer = block.extents.empty() ? 0 : block.extents.size() - 1;
-  if (product(block.extents) <= 0) return;
+  if (is_empty(block.extents)) return;
   std::vector<int64_t> index(outer, 0);
   for (int64_t offset = 0;;) {
     f(block.at + offset * size);

@@ -86,6 +86,14 @@ CallSizes sizes_of(const KernelProblem& problem, const PlanStep& step, const Sym
   return out;
 }
 
+// A run refuses sizes that leave an axis negative.
+bool has_negative_axis(const KernelProblem& problem, const CallSizes& sizes) {
+  const std::vector<Reach> reaches = problem.family().reaches(problem, sizes.strides.size(), 0);
+  for (size_t i = 0; i < reaches.size(); ++i)
+    if (least_extent(reaches[i], sizes.params, sizes.strides[i]) < 0) return true;
+  return false;
+}
+
 double bytes_of(const KernelProblem& problem, const CallSizes& sizes) {
   return bytes_moved(problem.family().reaches(problem, sizes.strides.size(), 0), sizes);
 }
@@ -94,6 +102,7 @@ void add_checks(const Plan& plan, const KernelProblem& problem, const PlanStep& 
   for (const int64_t rows : kAwkwardRows)
     for (const SymbolValues& symbols : {symbols_for(plan, step.rows, rows), all_symbols(plan, rows)}) {
       CallSizes sizes = sizes_of(problem, step, symbols);
+      if (has_negative_axis(problem, sizes)) continue;
       const bool is_known = std::find(trial.checks.begin(), trial.checks.end(), sizes) != trial.checks.end();
       const bool is_large = bytes_of(problem, sizes) > static_cast<double>(kMostBytes);
       if (!is_known && (trial.checks.empty() || (!is_large && (all || rows == kAwkwardRows[1]))))

@@ -181,6 +181,10 @@ TEST_CASE("what does not fit is refused, and the message says what") {
           "expected a list");
   refused("%x: f32[4, 4], %i: i64[2, 5]", "%y = aten.gather.default(%x, dim = 0, index = %i) : f32[2, 5]", "beyond");
   refused("%x: f32[4], %i: i32[2]", "%y = aten.take.default(%x, %i) : f32[2]", "i64");
+  refused("%x: f32[s0, 16], %e: i32[0], %w: f32[0, 8, 16]", "%y = qcg.grouped_linear(%x, %e, %w) : f32[s0, 8]",
+          "no elements to multiply");
+  refused("%x: f32[s0, 0], %e: i32[2], %w: f32[2, 8, 0]", "%y = qcg.grouped_linear(%x, %e, %w) : f32[s0, 8]",
+          "no elements to multiply");
   refused("%x: f32[s0]", "%y = aten.arange.start_step(start = 0, end = s0, step = 2) : i64[s0]",
           "gives i64[floordiv(s0+1,2)]");
   refused("%x: f32[s0]", "%y = aten.arange.start(start = 0.7, end = s0) : f32[s0]", "few bits");

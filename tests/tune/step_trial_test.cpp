@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/batch.h"
+#include "codegen/check/call_memory.h"
 #include "codegen/families.h"
 #include "family_graph.h"
 #include "tune_harness.h"
@@ -86,6 +87,31 @@ TEST_CASE("why a kernel cannot be tried is said") {
   INFO(results.error().to_string());
   CHECK(results.error().where == trials_of(plan, built)[1].step);
   CHECK(results.error().message.find("cannot be tried: ") != std::string::npos);
+}
+
+TEST_CASE("kernels are not tried at sizes that leave an axis negative") {
+  auto graph = parse_graph(R"(symbol s0 in [0, 4096]
+graph(%x: f32[s0-5]) {
+  %b = aten.unsqueeze.default(%x, dim = 1) : f32[s0-5, 1]
+  %y = qcg.loop([%x, %b], exprs = [mul(in0, in1)]) : f32[s0-5, s0-5]
+  return %y
+})");
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cpu, Isa::portable});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  const std::vector<BuiltKernel> built = build_kernels(sources_of(*plan));
+  const std::vector<StepTrial> trials = trials_of(*plan, built);
+  CHECK(!trials[0].checks.empty());
+  for (const CallSizes& sizes : trials[0].checks)
+    for (const int64_t param : sizes.params) CHECK(param >= 0);
+  const auto results = try_steps(trials, quick_options(TuneMode::off));
+  CHECK_MESSAGE(results.ok(), results.error().to_string());
+  // No elements, however many axes are negative.
+  const Reach reach{4, {{{Reach::Number::param, 0}, {}}, {{Reach::Number::param, 1}, {}}}, true};
+  const auto layout = CallLayout::of({&reach, 1}, {{DType::f32}}, {{-4, -4}, {0}}, true);
+  REQUIRE(layout.ok());
+  CHECK(layout->elements(0) == 0);
+  CHECK(layout->span_of(0) == 0);
 }
 
 TEST_CASE("a large call has as long as slow code needs for it") {

@@ -147,6 +147,8 @@ Result<Types> infer_grouped_linear(const OpArgs& a) {
   if (w.shape.size() != 3 || (info.weight.is_float ? !is_floating(w.dtype) : !is_byte(w.dtype)))
     return a.fail("weight", "expected [groups, N, K] of the scheme, got " + describe(w));
   QCG_CHECK(same_k(a, "weight", x.shape[1], w.shape[2]));
+  if (w.shape[0].is_constant(0) || w.shape[2].is_constant(0))
+    return a.fail("weight", fmt::format("{} has no elements to multiply", describe(w)));
   if (ends.shape != Shape{w.shape[0]} || (ends.dtype != DType::i32 && ends.dtype != DType::i64))
     return a.fail("ends", fmt::format("{} is no i32 or i64 per group of {}", describe(ends), describe(w)));
   QCG_TRY(group, a.constant("group"));
