@@ -16,6 +16,7 @@ class RowPassPlanner {
         const auto from = static_cast<size_t>(acc);
         pass_[j] = std::max(pass_[j], pass_[from] + (is_reduced(from) ? 1 : 0));
       }
+    for (const RowStep& step : steps_) costs_.push_back(step.per_row ? 0 : cost_of(step.expr));
   }
 
   RowPasses plan() {
@@ -62,7 +63,7 @@ class RowPassPlanner {
 
   void need(size_t step, size_t p) {
     if (steps_[step].per_row || needed_.contains(step) || loaded_.contains(step)) return;
-    if (keeps_ && pass_[step] < p && cost_of(step) > kMostCost) {
+    if (keeps_ && pass_[step] < p && costs_[step] > kMostCost) {
       kept_[step] = true;
       loaded_.insert(step);
       return;
@@ -79,9 +80,8 @@ class RowPassPlanner {
   // Of computing the step's value again: a vector that is stored and loaded costs about so many operations, and
   // rounding to 16 bits is several.
   static constexpr double kMostCost = 8, kGather = 8, kRounding = 4;
-  double cost_of(size_t step) const { return steps_[step].per_row ? 0 : cost_of(steps_[step].expr); }
   double cost_of(const Expr& e) const {
-    if (e.kind == ExprKind::acc) return cost_of(static_cast<size_t>(e.index));
+    if (e.kind == ExprKind::acc) return costs_[static_cast<size_t>(e.index)];
     if (e.kind == ExprKind::in)
       return problem_.operand_inner_stride[static_cast<size_t>(e.index)] == -1  ? kGather
              : problem_.operand_inner_stride[static_cast<size_t>(e.index)] == 0 ? 0
@@ -99,6 +99,7 @@ class RowPassPlanner {
   bool keeps_;
   std::vector<size_t> pass_;                     // by step: in which its expression can be computed
   std::vector<bool> kept_;                       // by step
+  std::vector<double> costs_;                    // by step: of computing it again
   std::set<size_t> needed_, loaded_, operands_;  // in the pass at hand
   RowPasses out_;
 };

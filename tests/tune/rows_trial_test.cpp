@@ -157,3 +157,19 @@ TEST_CASE("random row programs are right on every ISA, with any number of thread
     CHECK(std::ranges::equal(alone, many, [](double a, double b) { return a == b || (a != a && b != b); }));
   }
 }
+
+// Each step reads the one before twice.
+TEST_CASE("passes over rows of long chains are planned at once") {
+  constexpr int kChain = 60;
+  RowProgram program;
+  program.steps.push_back({Expr::call("exp", {Expr::in(0)})});
+  for (int i = 0; i < kChain; ++i) program.steps.push_back({Expr::call("mul", {Expr::acc(i), Expr::acc(i)})});
+  program.steps.push_back({Expr::acc(kChain), RowReduction::sum});
+  program.steps.push_back({Expr::call("mul", {Expr::acc(kChain), Expr::acc(kChain + 1)})});
+  program.stores = {kChain + 2};
+  find_per_row(program, {false});
+  const RowPasses planned = plan_row_passes({2, {DType::f32}, {1}, {DType::f32}, program, ""});
+  REQUIRE(planned.passes.size() == 2);
+  CHECK(planned.passes[0].kept == std::vector<size_t>{kChain});
+  CHECK(planned.passes[1].loaded == std::vector<size_t>{kChain});
+}
