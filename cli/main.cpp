@@ -20,7 +20,12 @@ namespace {
 
 std::atomic<bool> g_interrupted{false};
 
-void on_signal(int) { g_interrupted = true; }
+// The second signal ends the process at once: what the first one asks for may take long.
+void on_signal(int) {
+  g_interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);

@@ -10,8 +10,9 @@ using namespace qcg::test;
 
 namespace {
 
-// Starts a program in a group of its own and sends the whole group a signal, as a terminal does.
-Run interrupt_program(std::vector<std::string> arguments, double after_s, int signal) {
+// Starts a program in a group of its own and sends the whole group a signal, as a terminal does; if `again_s` is not 0,
+// that much later once more.
+Run interrupt_program(std::vector<std::string> arguments, double after_s, int signal, double again_s = 0) {
   use_test_cache();
   TempDir dir;
   const std::string out = dir / "out", err = dir / "err";
@@ -31,6 +32,7 @@ Run interrupt_program(std::vector<std::string> arguments, double after_s, int si
   ::posix_spawnattr_destroy(&attributes);
   ::usleep(static_cast<useconds_t>(after_s * 1e6));
   ::kill(-pid, signal);
+  if (again_s > 0) ::usleep(static_cast<useconds_t>(again_s * 1e6)), ::kill(-pid, signal);
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), slurp(out), slurp(err)};
@@ -55,6 +57,21 @@ TEST_CASE("an interrupted compile publishes nothing, whatever it was doing") {
     CHECK(run.err.find("error[Interrupted]: ") != std::string::npos);
     CHECK(run.err.find("crashed") == std::string::npos);
     CHECK(fs::is_empty(dir.path()));
+  }
+}
+
+TEST_CASE("a second signal ends the process where the first one has not yet") {
+  const std::string graph = source_path("examples/llama_mlp_int8/graph.pt2");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    CAPTURE(signal);
+    Run run;
+    for (int attempt = 0; attempt < 10 && run.status < 1000; ++attempt) {
+      TempDir dir;
+      run = interrupt_program({cli_path(), "compile", graph, "-o", dir / "a.qcg", "--tune=full", "--no-cache"}, 0.5,
+                              signal, 0.0005);
+      CHECK((run.status == 130 || run.status == 1000 + signal));
+    }
+    CHECK(run.status == 1000 + signal);
   }
 }
 
