@@ -29,6 +29,7 @@ constexpr size_t kMaxParameterBytes = 4096;
 constexpr int64_t kVersion = 5, kFirstWithState = 2, kFirstWithMethods = 3, kFirstWithTargets = 4, kFirstWithReads = 5;
 constexpr size_t kMaxTargets = 16;
 constexpr int64_t kMaxGroups = 1 << 20;
+constexpr int kMaxBindingRounds = 64;
 // Of targets times methods times what each of them has a copy of: files and states.
 constexpr size_t kMaxShared = 1 << 16;
 constexpr int64_t kStateAlignment = 64;
@@ -549,7 +550,8 @@ std::optional<ProgramManifest::Binding> Reader::binding_of(int input, int axis, 
 }
 
 // Finds for every symbol the input that is its value, or an extent of an input that is coefficient * symbol + constant:
-// first those of one symbol alone, then those in which all other symbols are known.
+// first those of one symbol alone, then those in which all other symbols are known. A round follows a chain of extents in
+// the order of the inputs to its end, so a few rounds suffice for what a graph has; their bound keeps the time linear.
 void Reader::derive_bindings(const std::string& path) {
   std::vector<bool> bound(out_.symbols.size(), false);
   for (size_t i = 0; i < out_.inputs.size(); ++i) {
@@ -558,7 +560,8 @@ void Reader::derive_bindings(const std::string& path) {
     bound[static_cast<size_t>(symbol)] = true;
     out_.bindings.push_back({symbol, static_cast<int>(i), ProgramManifest::kElement});
   }
-  for (bool found = true; found;) {
+  bool found = true;
+  for (int round = 0; found && round < kMaxBindingRounds; ++round) {
     found = false;
     for (size_t i = 0; i < out_.inputs.size(); ++i)
       for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {

@@ -510,6 +510,30 @@ TEST_CASE("a symbol is found in a sum of symbols of which all others are found")
   CHECK((read->bindings[1].symbol == 1 && read->bindings[1].input == 0 && read->bindings[1].coefficient == 2));
 }
 
+TEST_CASE("a chain of sums of symbols against the order of the inputs is refused in time linear in their number") {
+  SampleProgram sample;
+  json& m = sample.manifest;
+  constexpr int kInputs = 20000;
+  m["symbols"].clear();
+  for (int i = 0; i <= kInputs; ++i)
+    m["symbols"].push_back({{"name", "s" + std::to_string(i)}, {"min", 0}, {"max", 9}});
+  m["inputs"][0]["shape"][0] = {{1, kInputs}};
+  const auto add = [&](int i) {  // its extent is s[i] + s[i + 1]
+    m["inputs"].push_back({{"name", "y" + std::to_string(i)}, {"dtype", "f32"}, {"shape", {{{1, i}, {1, i + 1}}}}});
+  };
+  json backwards = m;
+  for (int i = kInputs - 1; i >= 0; --i) add(i);
+  const auto with_order = parse_program_manifest(m.dump());
+  CHECK_MESSAGE(with_order.ok(), with_order.error().to_string());
+  m = std::move(backwards);
+  for (int i = 0; i < kInputs; ++i) add(i);
+  const auto start = std::chrono::steady_clock::now();
+  const auto against_order = parse_program_manifest(m.dump());
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(kOptimized && !kSanitized ? 2 : 10));
+  REQUIRE(!against_order.ok());
+  CHECK(against_order.error().message.find("is not determined") != std::string::npos);
+}
+
 TEST_CASE("an input of one integer may be the value of a symbol") {
   SampleProgram sample;
   sample.manifest["inputs"][0]["shape"][0] = 5;
