@@ -46,7 +46,8 @@ class MergeJudge {
     for (size_t p = 0; p < plan_.problems.size(); ++p) {
       const auto* gemm = plan_.problems[p].get_if<Problem>();
       if (gemm && gemm->segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::siblings));
-      if (gemm && gemm->k_segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::cat));
+      if (gemm && gemm->k_segments.size() > 1 && !gemm->windowed)
+        QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::cat));
     }
     QCG_TRY(built, builder.build(members_.sources));
     members_.kernels = std::move(built);

@@ -58,7 +58,7 @@ void append_rows(const Tensor& t, const std::vector<int64_t>& rows, std::vector<
 
 }  // namespace
 
-KernelInputs::KernelInputs(const Problem& problem, int64_t m, uint64_t seed) : m_(m) {
+KernelInputs::KernelInputs(const Problem& problem, int64_t m, uint64_t seed) : m_(m), params_{m} {
   std::mt19937_64 rng(seed);
   const bool integer = !is_floating(problem.activation);
   const double low = problem.activation == DType::u8 ? 0
@@ -83,11 +83,31 @@ KernelInputs::KernelInputs(const Problem& problem, int64_t m, uint64_t seed) : m
     const int64_t columns = b == Broadcast::full || b == Broadcast::row ? n : 1;
     tensors_.push_back(random_tensor(problem.operands[o].dtype, {rows, columns}, rng, -2, 2));
   }
+  if (problem.windowed) place_windows(problem);
+}
+
+// The rows of every x in images of 9 lines of 14 columns, with gaps behind lines and images; the last has fewer.
+void KernelInputs::place_windows(const Problem& problem) {
+  constexpr int64_t kLines = 9, kColumns = 14;
+  const int64_t images = (m_ + kLines * kColumns - 1) / (kLines * kColumns),
+                column = *std::ranges::max_element(problem.k_segments), line = kColumns * column + kGap,
+                image = kLines * line + kGap;
+  params_.insert(params_.end(), {images, kLines, kColumns, image, line, column});
+  const auto size = static_cast<int64_t>(dtype_bytes(problem.activation));
+  for (size_t s = 0; s < problem.k_segments.size(); ++s) {
+    const int64_t width = problem.k_segments[s] * size;
+    std::vector<std::byte>& bytes = images_.emplace_back(static_cast<size_t>(images * image * size), kUnwritten);
+    for (int64_t row = 0; row < m_; ++row) {
+      const int64_t at = row / (kLines * kColumns) * image + row / kColumns % kLines * line + row % kColumns * column;
+      std::copy_n(tensors_[s].bytes().begin() + row * width, width, bytes.begin() + at * size);
+    }
+  }
 }
 
 std::vector<qcg_arg> KernelInputs::args() const {
   std::vector<qcg_arg> out;
   for (const Tensor& t : tensors_) out.push_back({const_cast<std::byte*>(t.bytes().data()), t.shape[1]});
+  for (size_t s = 0; s < images_.size(); ++s) out[s] = {const_cast<std::byte*>(images_[s].data()), 0};
   return out;
 }
 
@@ -152,7 +172,7 @@ std::string GuardedOutputs::find_unwritten() const {
 
 KernelCall::KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs,
                        const VendorCall* vendor)
-    : args(inputs.args()), params{inputs.m()} {
+    : args(inputs.args()), params(inputs.params()) {
   args.push_back({const_cast<std::byte*>(packed.data()), 0});
   outputs.append_args(args);
   if (!vendor) return;

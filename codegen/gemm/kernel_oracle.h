@@ -41,12 +41,16 @@ class KernelInputs {
 
   int64_t m() const { return m_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }  // xs, x_scale, x_zero, operands: the kernel's order
-  // Arguments without packed weights and outputs.
+  // Arguments without packed weights and outputs, and params.
   std::vector<qcg_arg> args() const;
+  const std::vector<int64_t>& params() const { return params_; }
 
  private:
+  void place_windows(const Problem& problem);
   int64_t m_;
   std::vector<Tensor> tensors_;
+  std::vector<int64_t> params_;
+  std::vector<std::vector<std::byte>> images_;  // windowed: where each x lies
 };
 
 // Output memory: each row followed by a gap, the whole framed; gaps and frame must survive, elements must be written.

@@ -33,6 +33,7 @@ std::string Problem::signature() const {
   if (x_has_zero) s += " x_zero";
   if (may_round) s += " may_round";
   if (by_group_of_rows) s += " by_group_of_rows";
+  if (windowed) s += " windowed";
   s += " k_segments=";
   for (size_t i = 0; i < k_segments.size(); ++i) s += fmt::format("{}{}", i ? "+" : "", k_segments[i]);
   for (const Segment& segment : segments)

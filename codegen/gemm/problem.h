@@ -69,6 +69,7 @@ struct Problem {
   std::vector<Operand> operands;
   std::vector<Output> outputs;
   int64_t m_min = 0, m_max = INT64_MAX;
+  bool windowed = false;           // rows of x are places of windows: columns of lines of images
   bool by_group_of_rows = false;   // each group of rows has weights of its own, and each is one call
   bool may_round = false;          // grouped weights may be rounded to bf16 before the product, where that is faster
   std::vector<std::string> nodes;  // provenance: source nodes in topological order
@@ -94,7 +95,10 @@ bool can_round(const Problem& problem);  // weights with scales under float acti
 Status check_integer_range(const Problem& problem);
 
 // Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (quantized activations; x_zero only
-// if x_has_zero); operands; the packed weights (data only); outputs. params[0] = m.
+// if x_has_zero); operands; the packed weights (data only); outputs. params[0] = m. Windowed, it is followed by images,
+// lines and columns, of which m rows are the first, and by the elements from one of each to the next, in all x alike.
+
+inline constexpr size_t kWindowAxes = 3;  // images, lines, columns
 
 // The constant tensors of one segment, as the graph holds them (any strides).
 struct SegmentTensors {

@@ -35,8 +35,9 @@ std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", 
 std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, bool is_layer = false) {
   const bool reads_block = shape.schedule.unpacks_block && !unpacks;
   const bool tails = !shape.schedule.tails.empty();
-  const bool in_place = shape.in_place();
+  const bool in_place = shape.in_place(), windowed = in_place && shape.problem.windowed;
   std::string first = "true", x = is_layer   ? "layer_units(call, layer, t0 + t)"
+                                  : windowed ? "x"
                                   : in_place ? "x + t * (MR * x_bytes)"
                                              : "x + t * (UNITS * MR)";
   if (shape.has_blocks()) {
@@ -49,7 +50,8 @@ std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, boo
   std::vector<Parameter> out = {{"const uint8_t* w", reads_block ? "block" : "w"},
                                 {in_place ? "const uint8_t* x" : "const qcg_unit* x", x},
                                 {"uint8_t* c", std::string(kTile)}};
-  if (in_place) out.insert(out.begin() + 2, {"int64_t x_bytes, int64_t last", "x_bytes, last_row(call, t0 + t)"});
+  if (windowed) out.insert(out.begin() + 2, {"const int64_t* rows", "rows + t * MR"});
+  else if (in_place) out.insert(out.begin() + 2, {"int64_t x_bytes, int64_t last", "x_bytes, last_row(call, t0 + t)"});
   if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
   if (shape.loops_over_groups(reads_block)) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
   else out.push_back({std::string(counter(shape)), shape.scales_weights() ? "block_steps" : block_range(shape)});

@@ -65,21 +65,23 @@ V describe_output(const GemmShape& shape, const Strip& strip, int index) {
 // Blocks of K: where their weights and units begin, how many groups or iterations they have.
 void add_k_blocks(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
-  std::vector<V> weights, units, counts;
-  const int64_t block = shape.block_k(),
-                groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
-  for (int64_t k = 0; k < panel.k_padded; k += block) {
-    const int64_t g = shape.has_groups() ? k / panel.group_padded : 0;
-    weights.push_back(V(shape.has_groups() ? panel.group_at(g) : panel.k_bytes(k)));
-    units.push_back(V(shape.x_units(shape.has_groups() ? g * shape.x_group : k)));
-    counts.push_back(V(shape.has_groups() ? std::min(groups_per_block, panel.groups - g)
-                                          : std::min(block, panel.k_padded - k) / shape.k_iteration));
+  std::vector<V> weights, units, counts, sources;
+  const int64_t longest = shape.block_k(),
+                groups_per_block = longest == panel.k_padded ? panel.groups : longest / panel.group_padded;
+  for (const KBlock& block : shape.blocks()) {
+    const int64_t g = shape.has_groups() ? block.k / panel.group_padded : 0;
+    weights.push_back(V(shape.has_groups() ? panel.group_at(g) : panel.k_bytes(block.k)));
+    units.push_back(V(shape.x_units(shape.has_groups() ? g * shape.x_group : block.in_source)));
+    counts.push_back(
+        V(shape.has_groups() ? std::min(groups_per_block, panel.groups - g) : block.count / shape.k_iteration));
+    sources.push_back(V(block.source));
     if (shape.has_groups() && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();
   out["has_blocks"] = shape.has_blocks();
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
+  out["k_sources"] = V::from_items(std::move(sources));
   out["k_counts"] = V::from_items(std::move(counts));
   out["fetches_per_count"] = shape.next_lines() * (shape.has_groups() ? panel.group_padded / shape.k_iteration : 1);
   out["bytes_per_count"] =

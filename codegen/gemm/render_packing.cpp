@@ -83,7 +83,7 @@ void add_packing(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const bool sliced = shape.sliced;
   out["sliced"] = sliced;
-  out["in_place"] = shape.in_place();
+  out["in_place"] = shape.in_place(), out["windowed"] = problem.windowed;
   out["activation_bytes"] = dtype_bytes(problem.activation);
   if (sliced) add_rests(shape, out), out["slices"] = shape.slices;
   out["element"] = sliced ? "float" : shape.compute.cpp_element;

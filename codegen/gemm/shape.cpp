@@ -70,10 +70,45 @@ bool GemmShape::can_scale() const {
 bool GemmShape::can_read_in_place() const {
   constexpr int kMostRows = 8;
   return compute.element == dtype_name(problem.activation) && !compute.integer && !compute.tiles && !sliced &&
-         !ordered && mr <= kMostRows && problem.k_segments.size() == 1 && x_k == problem.k && x_words() == 0;
+         !ordered && mr <= kMostRows && x_k == problem.k && x_words() == 0 && can_read_sources();
+}
+
+bool GemmShape::can_read_sources() const {
+  if (problem.k_segments.size() == 1) return true;
+  return problem.windowed && !has_groups() &&
+         std::ranges::all_of(problem.k_segments, [&](int64_t width) { return width % k_iteration == 0; });
+}
+
+std::vector<KBlock> GemmShape::blocks() const {
+  const int64_t longest = block_k();
+  std::vector<KBlock> out;
+  if (!in_place() || problem.k_segments.size() == 1) {
+    for (int64_t k = 0; k < panel.k_padded; k += longest)
+      out.push_back({k, std::min(longest, panel.k_padded - k), 0, k});
+    return out;
+  }
+  int64_t begin = 0;
+  for (size_t source = 0; source < problem.k_segments.size(); begin += problem.k_segments[source++]) {
+    const int64_t width = problem.k_segments[source], each = part_of_source(width);
+    for (int64_t k = 0; k < width; k += each)
+      out.push_back({begin + k, std::min(each, width - k), static_cast<int>(source), k});
+  }
+  return out;
+}
+
+// Of the width of an x, in parts that differ little: at most `kc` of them, whole iterations.
+int64_t GemmShape::part_of_source(int64_t width) const {
+  const int64_t most = schedule.kc > 0 ? std::max<int64_t>(schedule.kc, k_iteration) : width;
+  const int64_t parts = (width + most - 1) / most;
+  return ((width + parts - 1) / parts + k_iteration - 1) / k_iteration * k_iteration;
 }
 
 int64_t GemmShape::block_k() const {
+  if (problem.k_segments.size() > 1 && in_place()) {
+    int64_t longest = 0;
+    for (const int64_t width : problem.k_segments) longest = std::max(longest, part_of_source(width));
+    return longest;
+  }
   if (schedule.kc <= 0 || schedule.kc >= panel.k_padded) return panel.k_padded;
   const int64_t unit = has_groups() ? panel.group_padded * groups_per_step : pad_activations(kPadK);
   return std::min(panel.k_padded, std::max(unit, schedule.kc / unit * unit));

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/microkernels.h"
@@ -29,6 +30,13 @@ enum class Groups : uint8_t {
   none,
   of_slices,  // slices have an exponent per group; weights have one scale per column
   of_scales,  // weights have a scale per group
+};
+
+// `count` of K from `k` on, which begin at `in_source` of the x number `source` where activations are read in place.
+struct KBlock {
+  int64_t k, count;
+  int source;
+  int64_t in_source;
 };
 
 struct GemmShape {
@@ -70,9 +78,13 @@ struct GemmShape {
   // Whether rows of activations are what tiles broadcast from, as they are: of the element type, in the order of K,
   // without padding or sums, and so few at a time that each has a register for its address.
   bool can_read_in_place() const;
+  // … and whether they are of one x, or of several that a block of K never straddles.
+  bool can_read_sources() const;
   bool in_place() const { return schedule.in_place && can_read_in_place(); }
-  // K of one block: whole groups, whole iterations.
+  // K of the longest block: whole groups, whole iterations.
   int64_t block_k() const;
+  std::vector<KBlock> blocks() const;
+  int64_t part_of_source(int64_t width) const;
   // The number of k whose products are summed before the sum is added to the sums before it; 0: a whole block. Runs are
   // for activations of f32 alone. The rounding of narrower activations is larger than the error of a long sum.
   int64_t run_k() const;

@@ -33,6 +33,7 @@ Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& so
     if (!has_any(condition.difference, measured)) plan_.conditions.push_back(condition);
   views_.resize(graph.values.size());
   placed_.resize(graph.values.size());
+  windows_.resize(graph.values.size());
 }
 
 Result<Plan> Planner::run() {

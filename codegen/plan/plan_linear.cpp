@@ -59,7 +59,17 @@ Status Planner::lower_linear(const Node& node) {
   const Dim m = leading(graph_.value(xs[0]).shape);
   step.params = {m};
   step.rows = m;
-  for (ValueId x : xs) step.args.push_back(row_arg(x));
+  const View in = windows_[xs[0]] ? *windows_[xs[0]] : view(xs[0]);
+  if (const auto windows = windows_of(node, in)) {
+    problem.windowed = true;
+    problem.k_segments.assign(windows->parts.size(), windows->width);
+    step.params.insert(step.params.end(), windows->extents.begin(), windows->extents.end());
+    step.params.insert(step.params.end(), windows->strides.begin(), windows->strides.end());
+    for (const Dim& part : windows->parts)
+      step.args.push_back({in.buffer, part * Dim(static_cast<int64_t>(dtype_bytes(problem.activation))), Dim(0)});
+  } else {
+    for (ValueId x : xs) step.args.push_back(row_arg(x));
+  }
   for (const char* name : {"x_scale", "x_zero"})
     if (node.tensor(name) != kNoValue) step.args.push_back(scale_arg(node.tensor(name)));
   const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
@@ -68,6 +78,14 @@ Status Planner::lower_linear(const Node& node) {
   step.args.push_back({packed_weights(step.problem, segment_tensors(node)), 0, Dim(0)});
   add_row_step(std::move(step), node.outputs);
   return {};
+}
+
+// How a linear reads an x whose rows are not evenly spaced: kernels of CPUs alone find them where they are.
+std::optional<WindowRows> Planner::windows_of(const Node& node, const View& x) const {
+  if (plan_.target.device != Device::cpu || node.arg("xs").get<std::vector<ValueId>>()->size() != 1 || rows_of(x))
+    return std::nullopt;
+  const Dim& k = graph_.value(node.arg("xs").get<std::vector<ValueId>>()->front()).shape.back();
+  return k.is_constant() ? window_rows_of(x, k.constant()) : std::nullopt;
 }
 
 // Kernels of a CPU are those of a linear of one group, and the runtime calls them group by group. A device has one kernel

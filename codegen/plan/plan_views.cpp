@@ -86,6 +86,7 @@ Status Planner::lower_view(const Node& node) {
   const Shape& shape = graph_.value(node.outputs[0]).shape;
   if (keeps_order(node)) {
     auto out = reshape_view(in, shape);
+    if (!out && is_read_by_windows(node, in)) return windows_[node.outputs[0]] = in, Status{};
     if (!out) out = dense_view(copy_to_temp(in, graph_.value(node.outputs[0]).dtype), shape);
     views_[node.outputs[0]] = *out;
     return {};
@@ -97,6 +98,22 @@ Status Planner::lower_view(const Node& node) {
   QCG_TRY(out, rule({graph_, node}, {in.shape, in.strides, in.offset}));
   views_[node.outputs[0]] = {in.buffer, out.offset, out.shape, out.strides};
   return {};
+}
+
+// Whether a copy to rows is read by linears alone, whose kernels on CPUs find the rows in what would be copied.
+bool Planner::is_read_by_windows(const Node& node, const View& in) {
+  const ValueId out = node.outputs[0];
+  if (plan_.target.device != Device::cpu || placed_[out]) return false;
+  if (uses_as_x_.empty()) {
+    uses_as_x_.resize(graph_.values.size());
+    for (const Node& reader : graph_.nodes)
+      if (const auto* xs = is_op(reader, "qcg.linear") ? reader.arg("xs").get<std::vector<ValueId>>() : nullptr;
+          xs && xs->size() == 1)
+        ++uses_as_x_[xs->front()];
+  }
+  const Shape& shape = graph_.value(out).shape;
+  return uses_as_x_[out] == uses()[out] && !shape.empty() && shape.back().is_constant() &&
+         window_rows_of(in, shape.back().constant());
 }
 
 // The same bytes as another dtype: a copy, since writes in place look for views of their own dtype.

@@ -78,6 +78,7 @@ class Planner {
   void for_each_slice(const Node& node, const std::function<void(ValueId, const View&)>& visit);
   Status lower_concat(const Node& node);
   Status lower_view(const Node& node);
+  bool is_read_by_windows(const Node& node, const View& in);
   void lower_bits(const Node& node);
   void lower_split(const Node& node);
 
@@ -104,6 +105,7 @@ class Planner {
   // plan_linear.cpp
   Status lower_linear(const Node& node);
   Status lower_grouped_linear(const Node& node);
+  std::optional<WindowRows> windows_of(const Node& node, const View& x) const;
   int packed_weights(int problem, std::vector<SegmentTensors> tensors);
   Status describe_linear(const Node& node, Problem& problem);
   static Broadcast classify(const Shape& shape);
@@ -163,6 +165,8 @@ class Planner {
   Plan plan_;
   std::vector<View> views_;
   std::vector<std::optional<View>> placed_;
+  std::vector<std::optional<View>> windows_;  // of values that linears alone read, row by row: what they are a copy of
+  std::vector<uint32_t> uses_as_x_;           // by value: as the one x of a linear
   std::vector<int> output_buffers_, state_buffers_;
   std::vector<std::string> copied_writes_;  // by node that writes a part: why the rest is copied; empty: it is not
   std::vector<std::string> copied_states_;  // why each is; empty: its next value is written in place

@@ -109,4 +109,36 @@ std::optional<Rows> rows_of(const View& view) {
   return Rows{merged.shape[0], merged.strides[0]};
 }
 
+std::optional<WindowRows> window_rows_of(const View& view, int64_t k) {
+  constexpr size_t kMostParts = 32;
+  if (walks_back(view)) return std::nullopt;
+  size_t rank = view.shape.size();
+  for (int64_t covered = 1; covered < k;) {
+    if (rank == 0 || !view.shape[--rank].is_constant()) return std::nullopt;
+    covered *= view.shape[rank].constant();
+    if (covered > k) return std::nullopt;
+  }
+  View rows = view, row = view;
+  const auto split = static_cast<std::ptrdiff_t>(rank);
+  rows.shape.erase(rows.shape.begin() + split, rows.shape.end());
+  rows.strides.erase(rows.strides.begin() + split, rows.strides.end());
+  row.shape.erase(row.shape.begin(), row.shape.begin() + split);
+  row.strides.erase(row.strides.begin(), row.strides.begin() + split);
+  rows = collapse({rows})[0], row = collapse({row})[0];
+  if (row.shape.empty() || !row.strides.back().is_constant(1)) return std::nullopt;
+  WindowRows out{{1, 1, 1}, {0, 0, 0}, {view.offset}, row.shape.back().constant()};
+  if (rows.shape.size() > out.extents.size()) return std::nullopt;
+  std::ranges::copy(rows.shape, out.extents.end() - std::ssize(rows.shape));
+  std::ranges::copy(rows.strides, out.strides.end() - std::ssize(rows.strides));
+  for (size_t axis = 0; axis + 1 < row.shape.size(); ++axis) {
+    std::vector<Dim> next;
+    for (const Dim& part : out.parts)
+      for (int64_t i = 0; i < row.shape[axis].constant() && next.size() <= kMostParts; ++i)
+        next.push_back(part + row.strides[axis] * Dim(i));
+    out.parts = std::move(next);
+    if (out.parts.size() > kMostParts) return std::nullopt;
+  }
+  return out;
+}
+
 }  // namespace qcg

@@ -6,6 +6,7 @@
 //   std::optional<Rows> rows = rows_of(x);          // a GEMM may read it: s0 rows, 4096 apart
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,16 @@ struct Rows {
   Dim stride;
 };
 std::optional<Rows> rows_of(const View& view);
+
+// Rows that are places of windows: columns of lines of images, these so many elements apart. Row 0 is dense in parts of
+// `width` elements, which begin at `parts`.
+struct WindowRows {
+  std::array<Dim, 3> extents, strides;
+  std::vector<Dim> parts;
+  int64_t width = 1;
+};
+// Of a view whose last axes are the k elements of a row; nullopt: they are in pieces too many, or rows have more axes.
+std::optional<WindowRows> window_rows_of(const View& view, int64_t k);
 
 // Drops axes of size 1 and merges neighbours that every view walks as one. All views have the shape of views[0].
 std::vector<View> collapse(std::vector<View> views);

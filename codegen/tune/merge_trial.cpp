@@ -79,7 +79,7 @@ class Sequence {
     QCG_TRY(kernel, modules_.back().find_kernel(launch.kernel->source.symbol));
     inputs_.push_back(std::make_unique<KernelInputs>(*launch.problem, m, kMergeSeed));
     outputs_.push_back(std::make_unique<GuardedOutputs>(*launch.problem, m));
-    Step step{kernel, {shared.begin(), shared.end()}, {m}, 0, launch.weights_at};
+    Step step{kernel, {shared.begin(), shared.end()}, inputs_.back()->params(), 0, launch.weights_at};
     const std::vector<qcg_arg> own = inputs_.back()->args();
     step.args.insert(step.args.end(), own.begin() + std::ssize(shared), own.end());
     step.weights = step.args.size();

@@ -23,6 +23,7 @@ std::string find_obstacle(const Problem& problem) {
   if (scheme_info(problem.scheme).quantized_activation || problem.x_has_zero)
     return "oneDNN leaves out the scales of its rows";
   if (problem.by_group_of_rows) return "a call has weights of one group of rows";
+  if (problem.windowed) return "rows of its activations are windows, which oneDNN's matmul does not read";
   if (problem.k_segments.size() != 1) return "its activations are in pieces, which oneDNN does not accept";
   if (!problem.operands.empty()) return "oneDNN leaves out operands of its epilogue";
   if (problem.outputs.empty() || problem.k <= 0) return "there is nothing to multiply";

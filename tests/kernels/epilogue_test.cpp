@@ -126,8 +126,8 @@ TEST_CASE("a merged sibling has the bits it has alone") {
   build_cases(cases);
   for (size_t i = 0; i < cases.size(); i += 2) {
     CallData both = make_call(cases[i], 5, true), alone = make_call(cases[i + 1], 5, true);
-    run_kernel(cases[i], both, 5, true, 1);
-    run_kernel(cases[i + 1], alone, 5, true, 1);
+    run_kernel(cases[i], both, true, 1);
+    run_kernel(cases[i + 1], alone, true, 1);
     CHECK(output_bytes(cases[i], both, 5).substr(0, 5 * 40 * 4) == output_bytes(cases[i + 1], alone, 5));
   }
 }

@@ -121,7 +121,7 @@ TEST_CASE("sums of products of f32 are off by less than one chain of additions")
     if (!c.kernel) continue;
     CAPTURE(c.what);
     CallData d = make_call(c, 16, false);
-    run_kernel(c, d, 16, false, 1);
+    run_kernel(c, d, false, 1);
     CHECK(typical_error(c, d, 16) < 150 * 0x1p-23);
   }
 }

@@ -3,13 +3,15 @@
 // Why here: what a kernel reads or writes outside its tensors must crash the test.
 //
 //   CallData data = make_call(c, 7, true);       // m = 7, buffers end at the guard page
-//   run_kernel(c, data, 7, true, 1);
+//   run_kernel(c, data, true, 1);
 #pragma once
 
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -48,14 +50,28 @@ class GuardedBuffer {
   size_t bytes_, inner_ = 0, total_ = 0;
 };
 
+// The rows of every x in images of 2 lines of 3 columns, with gaps between all of them.
+struct WindowPlaces {
+  static constexpr int64_t kLines = 2, kColumns = 3;
+  int64_t column, line = kColumns * column + 2, image = kLines * line + 5;
+  int64_t at(int64_t row) const {
+    return row / (kLines * kColumns) * image + row / kColumns % kLines * line + row % kColumns * column;
+  }
+  std::vector<int64_t> params(int64_t m) const {
+    return {m, (m + kLines * kColumns - 1) / (kLines * kColumns), kLines, kColumns, image, line, column};
+  }
+};
+
 // All run-time tensors of one call, in the order of the kernel's arguments.
 struct CallData {
   std::vector<GuardedBuffer> buffers;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> strides, params;
   std::vector<Tensor> xs, operands;  // logical copies for the oracle
   std::vector<double> x_scale;
   std::vector<int64_t> x_zero;
+  std::optional<WindowPlaces> places;  // windowed: of the rows of every x
   size_t first_output = 0;
+  int64_t x_at(size_t source, int64_t row) const { return places ? places->at(row) : row * strides[source]; }
 };
 
 inline size_t strided_bytes(int64_t rows, int64_t width, int64_t stride, DType d) {
@@ -73,11 +89,24 @@ inline void put_rows(CallData& data, const Tensor& t, int64_t stride, bool at_en
   data.strides.push_back(stride);
 }
 
+inline void put_windows(CallData& data, const Tensor& t, bool at_end) {
+  const int64_t rows = t.shape[0], width = t.shape[1];
+  const size_t bytes = dtype_bytes(t.dtype), row_bytes = size_t(width) * bytes;
+  GuardedBuffer buffer(rows == 0 ? 0 : size_t(data.places->at(rows - 1) + width) * bytes, at_end, bytes);
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(buffer.data() + size_t(data.places->at(r)) * bytes, t.storage->bytes.data() + size_t(r) * row_bytes,
+                row_bytes);
+  data.buffers.push_back(std::move(buffer));
+  data.strides.push_back(0);
+}
+
 inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -1) {
   const Problem& p = c.problem;
   std::mt19937_64 rng(c.seed * 7919 + uint64_t(m));
   CallData d;
   const bool integer = !is_floating(p.activation);
+  if (p.windowed) d.places = {*std::ranges::max_element(p.k_segments) + 1};
+  d.params = p.windowed ? d.places->params(m) : std::vector{m};
   for (int64_t width : p.k_segments) {
     const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127,
                  most = largest(p.activation);
@@ -93,7 +122,8 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
           double_to_element(p.activation, std::nan(""), bytes + size_t(i) * dtype_bytes(p.activation));
     }
     d.xs.push_back(x);
-    put_rows(d, x, width + 3, at_end);
+    if (p.windowed) put_windows(d, x, at_end);
+    else put_rows(d, x, width + 3, at_end);
   }
   if (scheme_info(p.scheme).quantized_activation) {
     Tensor s =
@@ -130,10 +160,10 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
 }
 
 // pieces: how many ranges each phase is cut into; they run last to first, each with scratch of its own.
-inline void run_kernel(const Case& c, CallData& d, int64_t m, bool at_end, int64_t pieces) {
+inline void run_kernel(const Case& c, CallData& d, bool at_end, int64_t pieces) {
   std::vector<qcg_arg> args;
   for (size_t i = 0; i < d.buffers.size(); ++i) args.push_back({d.buffers[i].data(), d.strides[i]});
-  qcg_call call{args.data(), &m, nullptr};
+  qcg_call call{args.data(), d.params.data(), nullptr};
   GuardedBuffer shared(size_t((c.kernel->shared_bytes(&call) + 63) / 64 * 64), at_end, 64);
   call.shared = shared.data();
   for (uint32_t phase = 0; phase < c.kernel->phases; ++phase) {

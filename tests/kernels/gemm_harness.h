@@ -168,16 +168,16 @@ inline bool gaps_untouched(const Case& c, CallData& d, int64_t m) {
 inline void check_case(Case& c, int64_t m) {
   INFO(c.what, " m=", m, " seed=", c.seed);
   CallData whole = make_call(c, m, true);
-  run_kernel(c, whole, m, true, 1);
+  run_kernel(c, whole, true, 1);
   CHECK(count_wrong(c, whole, m) == 0);
   CHECK(gaps_untouched(c, whole, m));
   CallData cut = make_call(c, m, false);
-  run_kernel(c, cut, m, false, 1000);
+  run_kernel(c, cut, false, 1000);
   CHECK(output_bytes(c, whole, m) == output_bytes(c, cut, m));
   if (m > 1 && is_floating(c.problem.activation)) {
     const int64_t row = int64_t(c.seed % uint64_t(m));
     CallData tainted = make_call(c, m, true, row);
-    run_kernel(c, tainted, m, true, 3);
+    run_kernel(c, tainted, true, 3);
     CHECK(output_bytes(c, whole, m, row) == output_bytes(c, tainted, m, row));
   }
 }

@@ -145,6 +145,7 @@ std::vector<Case> make_cases() {
           if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
           if (at % 4 != 3) c.candidate.fetches_rows = candidate.prefetch_bytes == 0;
           c.candidate.in_place = at % 2 == 0;
+          c.problem.windowed = at % 5 == 2;
           c.powers = at % 11 < 3 && s.scheme == Scheme::dense;
           c.seed = 1000 + serial;
           c.what = name_of(s, isa, candidate, c.problem);
@@ -336,7 +337,9 @@ TEST_CASE("activations in place: every tile that can read them, over tails of ro
       std::set<std::pair<const Microkernel*, bool>> seen;
       for (const GemmSchedule& candidate : gemm_schedules(problem_of(s, {96}, {40}, 0), {Device::cpu, isa}, 65, 256)) {
         Case c;
-        c.problem = problem_of(s, {96}, {40, 23}, serial);
+        c.problem =
+            problem_of(s, serial % 4 == 1 ? std::vector<int64_t>{40, 56} : std::vector<int64_t>{96}, {40, 23}, serial);
+        c.problem.windowed = serial % 4 < 2;
         c.isa = isa;
         c.candidate = fitted(candidate, c.problem);
         c.candidate.in_place = true;
