@@ -40,6 +40,11 @@ Status Planner::lower_windows(const Node& node) {
   problem.output = graph_.value(y).dtype;
   problem.kernel = pair_of(node, "kernel", 1), problem.stride = pair_of(node, "stride", 1);
   problem.dilation = pair_of(node, "dilation", 1), problem.before = pair_of(node, "before", 0);
+  if (weight != kNoValue) {
+    const Shape& shape = graph_.value(weight).shape;
+    problem.inputs = shape[shape.size() - 2].constant();
+    problem.outputs = shape.back().constant() / (graph_.value(x).shape.back().constant() / problem.inputs);
+  }
   problem.comment = comment_of(node);
   View in = view(x);
   if (!has_dense_channels(in)) in = dense_view(copy_to_temp(in, problem.input), in.shape);
@@ -50,11 +55,12 @@ Status Planner::lower_windows(const Node& node) {
   PlanStep step{name_of(node, op == "product" ? "convolution" : op + " pool"),
                 intern({kWindowFamily, problem}),
                 {},
-                {size[0], size[1], size[2], in.shape.back(), places[1], places[2]},
+                {size[0], size[1], size[2], out.shape.back(), places[1], places[2]},
                 node.origins,
                 leading(graph_.value(y).shape)};
   step.params.insert(step.params.end(), from.begin(), from.end());
   step.params.insert(step.params.end(), to.begin(), to.end());
+  step.params.push_back(in.shape.back());
   step.args.push_back({in.buffer, offset_bytes(in, problem.input), Dim(0)});
   if (weight != kNoValue) {
     const View w = dense(weight);

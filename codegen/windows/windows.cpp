@@ -15,9 +15,10 @@ namespace qcg {
 
 std::string WindowProblem::signature() const {
   const auto pair = [](const Pair& p) { return fmt::format("{}x{}", p[0], p[1]); };
-  return fmt::format("windows {} kernel={} stride={} dilation={} before={} in={}{} out={}", op, pair(kernel),
+  return fmt::format("windows {} kernel={} stride={} dilation={} before={} in={}{} out={}{}", op, pair(kernel),
                      pair(stride), pair(dilation), pair(before), dtype_name(input),
-                     has_weight() ? fmt::format(" w={}", dtype_name(weight)) : "", dtype_name(output));
+                     has_weight() ? fmt::format(" w={}", dtype_name(weight)) : "", dtype_name(output),
+                     is_grouped() ? fmt::format(" groups of {} to {}", inputs, outputs) : "");
 }
 
 Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_view symbol) {
@@ -37,7 +38,13 @@ Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_
     v[std::string(name) + "_h"] = (*pair)[0];
     v[std::string(name) + "_w"] = (*pair)[1];
   }
-  if (on_device(isa)) add_device_context(v, p.has_weight() ? 3 : 2, 12, windows_launch(p).threads);
+  v["inputs"] = p.inputs, v["outputs"] = p.outputs;
+  if (on_device(isa)) {
+    add_device_context(v, p.has_weight() ? 3 : 2, 13, windows_launch(p).threads);
+  } else {
+    v["grouped"] = p.is_grouped();
+    v["together"] = p.is_grouped() ? 8 : 4;
+  }
   return render_kernel("windows", isa, v);
 }
 
@@ -49,7 +56,17 @@ CudaLaunch windows_launch(const WindowProblem&) {
 
 namespace {
 
-enum Param : size_t { batch, height, width, channels, places_h, places_w, x_strides, y_strides = x_strides + 3 };
+enum Param : size_t {
+  batch,
+  height,
+  width,
+  channels,
+  places_h,
+  places_w,
+  x_strides,
+  y_strides = x_strides + 3,
+  x_channels = y_strides + 3
+};
 
 std::string formula_of(const KernelProblem& any) {
   const auto& p = any.get<WindowProblem>();
@@ -58,19 +75,18 @@ std::string formula_of(const KernelProblem& any) {
 
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
   const auto& p = any.get<WindowProblem>();
-  const auto image = [](DType dtype, Param h, Param w, size_t strides, bool writes) {
+  const auto image = [](DType dtype, Param h, Param w, Param c, size_t strides, bool writes) {
     return Reach{bytes_of(dtype),
                  {{reach_param(batch), reach_param(strides)},
                   {reach_param(h), reach_param(strides + 1)},
                   {reach_param(w), reach_param(strides + 2)},
-                  {reach_param(channels), reach_constant(1)}},
+                  {reach_param(c), reach_constant(1)}},
                  writes};
   };
-  std::vector<Reach> out = {image(p.input, height, width, x_strides, false)};
+  std::vector<Reach> out = {image(p.input, height, width, x_channels, x_strides, false)};
   if (p.has_weight())
-    out.push_back(
-        {bytes_of(p.weight), {{reach_constant(p.kernel[0] * p.kernel[1]), {}}, {reach_param(channels), {}}}, false});
-  out.push_back(image(p.output, places_h, places_w, y_strides, true));
+    out.push_back({bytes_of(p.weight), {{reach_constant(p.terms()), {}}, {reach_param(channels), {}}}, false});
+  out.push_back(image(p.output, places_h, places_w, channels, y_strides, true));
   return out;
 }
 
@@ -84,7 +100,7 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
 
 double operations_of(const KernelProblem& any, const CallSizes& sizes) {
   const auto& p = any.get<WindowProblem>();
-  double elements = static_cast<double>(p.kernel[0] * p.kernel[1]) * (p.has_weight() ? 2 : 1);
+  double elements = static_cast<double>(p.terms()) * (p.has_weight() ? 2 : 1);
   for (const Param param : {batch, channels, places_h, places_w}) elements *= static_cast<double>(sizes.params[param]);
   return elements;
 }
@@ -97,12 +113,15 @@ Expected slide_exactly(const WindowProblem& p, const CallMemory& call, const std
       const int64_t h = at[1] * p.stride[0] - p.before[0] + i * p.dilation[0];
       const int64_t w = at[2] * p.stride[1] - p.before[1] + j * p.dilation[1];
       if (h < 0 || h >= call.sizes().params[height] || w < 0 || w >= call.sizes().params[width]) continue;
-      double v = call.number(0, call.offset_of(0, std::array{at[0], h, w, at[3]}));
-      if (p.has_weight()) v *= call.number(1, call.offset_of(1, std::array{i * p.kernel[1] + j, at[3]}));
-      sum += v, magnitude += std::fabs(v), most = std::max(most, v);
+      for (int64_t k = 0; k < p.inputs; ++k) {
+        double v = call.number(0, call.offset_of(0, std::array{at[0], h, w, at[3] / p.outputs * p.inputs + k}));
+        const int64_t tap = (i * p.kernel[1] + j) * p.inputs + k;
+        if (p.has_weight()) v *= call.number(1, call.offset_of(1, std::array{tap, at[3]}));
+        sum += v, magnitude += std::fabs(v), most = std::max(most, v);
+      }
     }
   if (p.op == "max") return {most, 0};
-  return {sum, sum_unit(static_cast<double>(p.kernel[0] * p.kernel[1])) * magnitude};
+  return {sum, sum_unit(static_cast<double>(p.terms())) * magnitude};
 }
 
 Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,

@@ -225,7 +225,9 @@ Result<Tensors> run_windows(const RefContext& c) {
   const bool largest = *c.node.arg("op").get<std::string>() == "max";
   const std::vector<int64_t>&size = c.tensor("x").data.shape, out = c.sizes(0);
   const size_t spatial = c.node.arg("kernel").get<std::vector<Dim>>()->size();
-  const int64_t channels = size.back();
+  const int64_t channels = size.back(), results = out.back();
+  const int64_t inputs = given ? given->data.shape[given->data.shape.size() - 2] : 1;
+  const int64_t outputs = channels == 0 ? 1 : results / (channels / inputs);  // of a group
   Slides s;
   for (size_t i = 0; i < spatial; ++i) {
     const auto number = [&](std::string_view name) {
@@ -238,16 +240,19 @@ Result<Tensors> run_windows(const RefContext& c) {
   const int64_t images = size.size() == spatial + 2 ? size[0] : 1;
   std::vector<double> y;
   for (int64_t place = 0; place < images * s[1].count * s[2].count; ++place)
-    for (int64_t channel = 0; channel < channels; ++channel) {
+    for (int64_t channel = 0; channel < results; ++channel) {
       const int64_t q = place % s[2].count, p = place / s[2].count % s[1].count,
                     image = place / s[2].count / s[1].count;
       double total = largest ? -INFINITY : 0;
       for_each_tap(s, [&](const std::array<int64_t, 3>& tap) {
         const int64_t h = s[1].position(p, tap[1]), w = s[2].position(q, tap[2]);
         if (!s[1].has(h) || !s[2].has(w)) return;
-        const double v = x[static_cast<size_t>(((image * s[1].size + h) * s[2].size + w) * channels + channel)];
-        if (largest) total = max_nan(total, v);
-        else total += given ? v * weight[static_cast<size_t>((tap[1] * s[2].kernel + tap[2]) * channels + channel)] : v;
+        for (int64_t k = 0; k < inputs; ++k) {
+          const int64_t of = channel / outputs * inputs + k, at = (tap[1] * s[2].kernel + tap[2]) * inputs + k;
+          const double v = x[static_cast<size_t>(((image * s[1].size + h) * s[2].size + w) * channels + of)];
+          if (largest) total = max_nan(total, v);
+          else total += given ? v * weight[static_cast<size_t>(at * results + channel)] : v;
+        }
       });
       y.push_back(total);
     }

@@ -119,6 +119,60 @@ TEST_CASE("axes walked backwards are read by loops as they are, by everything el
       {"--m", "0,1,3,17"});
 }
 
+TEST_CASE("linears find their rows in windows, heads and partitions, at every size") {
+  check_passes(R"(symbol m in [1, 64]
+param @w: f32[24, 8, 3, 3]
+param @b: f32[24]
+param @u: f32[10, 24, 2, 5]
+param @far: f32[6, 8, 3, 3]
+graph(%x: f32[m, 8, 7, 9], %tall: f32[8, m, 9]) {
+  %c = aten.conv2d.default(%x, @w, @b, stride = [2, 1], padding = [1, 1]) : f32[m, 24, 4, 9]
+  %r = aten.relu.default(%c) : f32[m, 24, 4, 9]
+  %y = aten.conv2d.default(%r, @u) : f32[m, 10, 3, 5]
+  %z = aten.conv2d.default(%tall, @far, padding = [2, 3], dilation = [2, 3]) : f32[6, m, 9]
+  return %y, %z
+}
+)",
+               {"--m", "1,2,11"});
+  check_passes(R"(symbol m in [1, 64]
+param @w: f32[16, 24]
+param @v: bf16[16, 24]
+graph(%x: f32[3, 4, m, 6], %h: bf16[3, 4, m, 6], %p: f32[m, 4, 6, 6]) {
+  %t = aten.transpose.int(%x, dim0 = 1, dim1 = 2) : f32[3, m, 4, 6]
+  %j = aten.reshape.default(%t, shape = [3, m, 24]) : f32[3, m, 24]
+  %a = aten.linear.default(%j, @w) : f32[3, m, 16]
+  %th = aten.transpose.int(%h, dim0 = 1, dim1 = 2) : bf16[3, m, 4, 6]
+  %jh = aten.reshape.default(%th, shape = [3, m, 24]) : bf16[3, m, 24]
+  %b = aten.linear.default(%jh, @v) : bf16[3, m, 16]
+  %u = aten.unfold.default(self = %p, dimension = 1, size = 2, step = 2) : f32[m, 2, 6, 6, 2]
+  %o = aten.unfold.default(self = %u, dimension = 2, size = 2, step = 2) : f32[m, 2, 3, 6, 2, 2]
+  %q = aten.permute.default(%o, dims = [0, 1, 2, 4, 5, 3]) : f32[m, 2, 3, 2, 2, 6]
+  %k = aten.reshape.default(%q, shape = [m, 6, 24]) : f32[m, 6, 24]
+  %c = aten.linear.default(%k, @w) : f32[m, 6, 16]
+  %d = aten.add.Tensor(%k, %k) : f32[m, 6, 24]
+  return %a, %b, %c, %d
+}
+)",
+               {"--m", "1,2,11"});
+}
+
+TEST_CASE("convolutions of groups: sums of few terms slide, of many multiply group by group") {
+  check_passes(R"(symbol m in [1, 64]
+param @few: f32[24, 4, 3, 3]
+param @b: f32[24]
+param @many: f32[16, 96, 3, 3]
+param @each: bf16[32, 1, 3, 3]
+param @bias: bf16[32]
+graph(%x: f32[m, 16, 7, 9], %y: f32[m, 192, 5, 4], %h: bf16[m, 16, 5, 4]) {
+  %c = aten.conv2d.default(%x, @few, @b, stride = [2, 1], padding = [1, 1], groups = 4) : f32[m, 24, 4, 9]
+  %d = aten.conv2d.default(%y, @many, padding = [1, 1], groups = 2) : f32[m, 16, 5, 4]
+  %e = aten.conv2d.default(%h, @each, @bias, groups = 16) : bf16[m, 32, 3, 2]
+  return %c, %d, %e
+}
+)",
+               {"--m", "1,2,11"});
+}
+
 TEST_CASE("a part written into windows that overlap goes into a copy, one along an axis walked backwards in place") {
   check_passes(
       "symbol m in [4, 64]\ngraph(%x: f32[m, 40], %s: f32[m, 1, 3], %v: f32[2, 40], %i: i64[2], %c: f32[m, 1]) {\n"

@@ -36,13 +36,15 @@ Guarded random_numbers(DType d, int64_t n, bool at_end, std::mt19937& random) {
 void check(const qcg_kernel& kernel, const WindowProblem& p, const Image& image, int64_t gap, bool at_end) {
   std::mt19937 random(11);
   const Image out{image.batch, places(image.height, p.kernel[0], p.stride[0], p.dilation[0], p.before[0]),
-                  places(image.width, p.kernel[1], p.stride[1], p.dilation[1], p.before[1]), image.channels, gap};
+                  places(image.width, p.kernel[1], p.stride[1], p.dilation[1], p.before[1]),
+                  image.channels / p.inputs * p.outputs, gap};
   Guarded x = random_numbers(p.input, image.span(), at_end, random);
-  Guarded w = random_numbers(p.weight, p.kernel[0] * p.kernel[1] * image.channels, at_end, random);
+  Guarded w = random_numbers(p.weight, p.terms() * out.channels, at_end, random);
   Guarded y(static_cast<size_t>(out.span()) * dtype_bytes(p.output), at_end, 0x5a);
-  std::vector<int64_t> params = {image.batch, image.height, image.width, image.channels, out.height, out.width};
+  std::vector<int64_t> params = {image.batch, image.height, image.width, out.channels, out.height, out.width};
   for (const auto& strides : {image.strides(), out.strides()})
     params.insert(params.end(), strides.begin(), strides.end());
+  params.push_back(image.channels);
   if (p.has_weight()) run_kernel(kernel, {{x.data(), 0}, {w.data(), 0}, {y.data(), 0}}, params);
   else run_kernel(kernel, {{x.data(), 0}, {y.data(), 0}}, params);
   const double unit = p.output == DType::bf16 ? 0x1p-8 : p.output == DType::f16 ? 0x1p-11 : 0x1p-24;
@@ -56,12 +58,15 @@ void check(const qcg_kernel& kernel, const WindowProblem& p, const Image& image,
               const int64_t from_h = h * p.stride[0] - p.before[0] + i * p.dilation[0];
               const int64_t from_w = q * p.stride[1] - p.before[1] + j * p.dilation[1];
               if (from_h < 0 || from_h >= image.height || from_w < 0 || from_w >= image.width) continue;
-              double v = get_element(p.input, x.data(), image.at(b, from_h, from_w, c));
-              if (p.has_weight()) v *= get_element(p.weight, w.data(), (i * p.kernel[1] + j) * image.channels + c);
-              sum += v, magnitude += std::fabs(v), most = std::max(most, v);
+              for (int64_t k = 0; k < p.inputs; ++k) {
+                const int64_t tap = (i * p.kernel[1] + j) * p.inputs + k;
+                double v = get_element(p.input, x.data(), image.at(b, from_h, from_w, c / p.outputs * p.inputs + k));
+                if (p.has_weight()) v *= get_element(p.weight, w.data(), tap * out.channels + c);
+                sum += v, magnitude += std::fabs(v), most = std::max(most, v);
+              }
             }
           const double want = p.op == "max" ? most : sum;
-          const double bound = p.op == "max" ? 0 : magnitude * static_cast<double>(p.kernel[0] * p.kernel[1]) * 0x1p-24;
+          const double bound = p.op == "max" ? 0 : magnitude * static_cast<double>(p.terms()) * 0x1p-24;
           const double got = get_element(p.output, y.data(), out.at(b, h, q, c));
           if (!(got == want || std::fabs(got - want) <= bound + unit * std::fabs(want)))
             FAIL("[", b, ", ", h, ", ", q, ", ", c, "] is ", got, ", not ", want);
@@ -86,6 +91,18 @@ TEST_CASE("windows over two axes, channels around the vector, borders of all kin
        .output = DType::bf16,
        .kernel = {1, 7},
        .before = {0, 3}},
+      {.op = "product", .kernel = {3, 3}, .before = {1, 1}, .inputs = 4, .outputs = 4},
+      {.op = "product", .kernel = {3, 3}, .stride = {2, 2}, .before = {1, 1}, .inputs = 1, .outputs = 3},
+      {.op = "product", .kernel = {1, 17}, .before = {0, 8}, .inputs = 40, .outputs = 37},
+      {.op = "product",
+       .input = DType::bf16,
+       .weight = DType::bf16,
+       .output = DType::bf16,
+       .kernel = {2, 2},
+       .dilation = {1, 2},
+       .inputs = 20,
+       .outputs = 24},
+      {.op = "product", .input = DType::f16, .weight = DType::f32, .output = DType::f16, .inputs = 8, .outputs = 8},
       {.op = "max", .kernel = {3, 3}, .stride = {2, 2}, .before = {1, 1}},
       {.op = "max",
        .input = DType::f16,
@@ -111,11 +128,12 @@ TEST_CASE("windows over two axes, channels around the vector, borders of all kin
     for (const WindowProblem& p : problems)
       runs.push_back({kernels.add(isa, [&](auto symbol) { return render_windows(p, isa, symbol); }), isa, &p});
   kernels.build();
-  const Image images[] = {{1, 7, 9, 1}, {2, 5, 5, 16}, {1, 6, 21, 37, 3}, {3, 4, 4, 7, 1},
-                          {0, 5, 5, 8}, {1, 5, 5, 0},  {1, 3, 5, 200}};
+  const Image images[] = {{1, 7, 9, 1}, {2, 5, 5, 16},  {1, 6, 21, 37, 3}, {3, 4, 4, 7, 1},  {0, 5, 5, 8},
+                          {1, 5, 5, 0}, {1, 3, 5, 200}, {1, 3, 23, 40},    {1, 4, 13, 80, 5}};
   for (const Run& run : runs)
     for (const Image& image : images)
       for (const bool at_end : {false, true}) {
+        if (image.channels % run.p->inputs != 0) continue;
         INFO(isa_info(run.isa).name, " ", run.p->signature(), " ", image.batch, "x", image.height, "x", image.width,
              "x", image.channels);
         check(kernels[run.kernel], *run.p, image, at_end ? 0 : 2, at_end);
@@ -132,7 +150,7 @@ TEST_CASE("a maximum with NaN in its window is NaN, and windows refuse integers"
   for (const int kernel : all) {
     float x[3 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, NAN}, y[4] = {};
     run_kernel(kernels[kernel], {{reinterpret_cast<char*>(x), 0}, {reinterpret_cast<char*>(y), 0}},
-               {1, 3, 3, 1, 2, 2, 9, 3, 1, 4, 2, 1});
+               {1, 3, 3, 1, 2, 2, 9, 3, 1, 4, 2, 1, 1});
     CHECK(y[0] == 5);
     CHECK(y[1] == 6);
     CHECK(y[2] == 8);

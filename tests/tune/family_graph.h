@@ -18,7 +18,7 @@ namespace qcg::test {
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
 // scans, look-ups of rows and of elements, windows, writes, row programs, f64.
 inline constexpr std::string_view kFamilyGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
+graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 1, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]

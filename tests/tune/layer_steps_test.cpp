@@ -208,3 +208,23 @@ graph(%x: f32[b, s, 16]) {
   CHECK_MESSAGE(steps.back().starts_with("loop"), listed(steps));
   CHECK_MESSAGE(steps[1].starts_with("gemm"), listed(steps));
 }
+
+TEST_CASE("a linear finds windows and heads where they lie") {
+  const auto steps = steps_of(R"(symbol b in [2, 64]
+symbol s in [8, 64]
+param @w: f32[24, 32]
+graph(%x: f32[b, 4, s, 8], %p: f32[b, s, 8]) {
+  %t = aten.transpose.int(%x, dim0 = 1, dim1 = 2) : f32[b, s, 4, 8]
+  %j = aten.reshape.default(%t, shape = [b, s, 32]) : f32[b, s, 32]
+  %y = aten.linear.default(%j, @w) : f32[b, s, 24]
+  %u = aten.unfold.default(self = %p, dimension = 1, size = 4, step = 1) : f32[b, s - 3, 8, 4]
+  %q = aten.transpose.int(%u, dim0 = 2, dim1 = 3) : f32[b, s - 3, 4, 8]
+  %k = aten.reshape.default(%q, shape = [b, s - 3, 32]) : f32[b, s - 3, 32]
+  %z = aten.linear.default(%k, @w) : f32[b, s - 3, 24]
+  return %y, %z
+}
+)");
+  INFO(listed(steps));
+  CHECK(steps.size() == 2);
+  CHECK(count_of(steps, "gemm") == 2);
+}

@@ -338,6 +338,13 @@ Result<Types> infer_pixel_shuffle(const OpArgs& a) {
   return one(x.dtype, std::move(shape));
 }
 
+// Whether channels are whole groups of `inputs`, each of as many results.
+static bool are_groups(const Dim& channels, const Dim& inputs, const Dim& results) {
+  if (!channels.is_constant() || inputs.constant() < 1 || channels.constant() % inputs.constant() != 0) return false;
+  const int64_t groups = channels.constant() / inputs.constant();
+  return groups > 0 && results.constant() > 0 && results.constant() % groups == 0;
+}
+
 // Channels last: [batch, axes…, C], or without a batch.
 Result<Types> infer_windows(const OpArgs& a) {
   const Value& x = a.tensor("x");
@@ -353,9 +360,17 @@ Result<Types> infer_windows(const OpArgs& a) {
   for (std::string_view name : {"stride", "dilation", "before", "places"})
     if (a.dims(name).size() != spatial) return a.fail(name, fmt::format("expected {} numbers", spatial));
   Shape taps = a.dims("kernel"), shape = x.shape;
-  taps.push_back(x.shape.back());
-  if (weight && (weight->shape != taps || !is_floating(weight->dtype)))
-    return a.fail("weight", fmt::format("expected {}, got {}", to_string(taps), describe(*weight)));
+  if (weight) {
+    const size_t axes = weight->shape.size();
+    const bool fits = axes == spatial + 2 && is_floating(weight->dtype) &&
+                      std::ranges::all_of(weight->shape, [](const Dim& d) { return d.is_constant(); }) &&
+                      std::ranges::equal(taps, std::span(weight->shape).first(spatial)) &&
+                      are_groups(x.shape.back(), weight->shape[spatial], weight->shape.back());
+    if (!fits)
+      return a.fail("weight", fmt::format("expected {} and channels of a group of {}, and of the result, got {}",
+                                          to_string(taps), x.shape.back().str(), describe(*weight)));
+    shape.back() = weight->shape.back();
+  }
   for (size_t i = 0; i < spatial; ++i) {
     Dim& size = shape[rank - 1 - spatial + i];
     size = a.dims("places")[i];

@@ -1,8 +1,8 @@
 // Convolutions and pools with their channels last.
 //
 // A convolution is one product. Its windows are a view of the padded x, [batch, places…, channels, kernel…]; rows of
-// them are a copy of as many elements as the kernel has for each of x, unless the kernel is of size 1. One of a group
-// per channel (depthwise) and pools of up to two axes have a kernel of their own, qcg.windows, which copies nothing.
+// them would be a copy of as many elements as the kernel has for each of x: kernels of CPUs find their parts where they
+// lie. Convolutions of groups of channels and pools of up to two axes have a kernel of their own, qcg.windows.
 #include <algorithm>
 #include <cmath>
 
@@ -114,13 +114,14 @@ struct Convolution {
   int64_t groups;
 };
 
-// A kernel per channel: its weight [C, 1, kernel…] as [kernel…, C].
-ValueId depthwise(OpEmitter& e, const Graph& graph, const Convolution& c, ValueId x) {
-  Shape taps = graph.value(c.weight).shape;
-  taps.erase(taps.begin() + 1);
-  const ValueId weight = permuted(e, e.reshape(c.weight, taps), count_from(1, taps.size()) + std::vector<size_t>{0});
-  const ValueId y = slide(e, x, weight, "product", c.axes, graph.value(x).dtype);
-  return c.bias == kNoValue ? y : e.binary("aten.add.Tensor", y, c.bias);
+// Kernels of groups: their weight [N, C of a group, kernel…] as [kernel…, C of a group, N].
+ValueId of_groups(OpEmitter& e, const Graph& graph, const Convolution& c, ValueId x) {
+  const ValueId weight =
+      permuted(e, c.weight, count_from(2, graph.value(c.weight).shape.size()) + std::vector<size_t>{1, 0});
+  const DType dtype = graph.value(x).dtype;
+  if (c.bias == kNoValue) return slide(e, x, weight, "product", c.axes, dtype);
+  const ValueId y = slide(e, x, weight, "product", c.axes, is_half(dtype) ? DType::f32 : dtype);  // rounded once
+  return e.to(e.binary("aten.add.Tensor", y, c.bias), dtype);
 }
 
 std::vector<size_t> channels_innermost(size_t spatial) {  // of a weight [N, C, kernel…]
@@ -161,12 +162,38 @@ ValueId dequantized_matrix(OpEmitter& e, Graph& graph, ValueId weight, size_t sp
   return e.op(node.op, std::move(args));
 }
 
+ValueId convolve(OpEmitter& e, Graph& graph, const Convolution& c, ValueId x);
+
+// Each group a convolution of its own: long sums are better blocked as products of matrices.
+ValueId group_by_group(OpEmitter& e, Graph& graph, const Convolution& c, ValueId x) {
+  const Shape of_weight = graph.value(c.weight).shape;
+  const int64_t inputs = of_weight[1].constant(), outputs = of_weight[0].constant() / c.groups;
+  const auto part = [&](ValueId id, int64_t axis, int64_t group, int64_t each) {
+    return e.op("aten.slice.Tensor",
+                {{"self", id}, {"dim", Dim(axis)}, {"start", Dim(group * each)}, {"end", Dim((group + 1) * each)}});
+  };
+  x = padded(e, x, c.axes, 0);
+  std::vector<ValueId> parts;
+  for (int64_t group = 0; group < c.groups && e.status().ok(); ++group) {
+    Convolution own{part(c.weight, 0, group, outputs), c.bias, c.axes, 1};
+    if (c.bias != kNoValue) own.bias = part(c.bias, 0, group, outputs);
+    for (WindowAxis& axis : own.axes)
+      axis.size = axis.size + Dim(axis.before + axis.behind), axis.before = axis.behind = 0;
+    parts.push_back(convolve(e, graph, own, part(x, -1, group, inputs)));
+  }
+  return e.op("aten.cat.default", {{"tensors", parts}, {"dim", Dim(-1)}});
+}
+
 ValueId convolve(OpEmitter& e, Graph& graph, const Convolution& c, ValueId x) {
   const auto& [weight, bias, axes, groups] = c;
   const size_t spatial = axes.size();
   const Shape of_weight = graph.value(weight).shape;
-  const bool is_depthwise = groups > 1 && of_weight[1].is_constant(1) && of_weight[0].is_constant(groups);
-  if (is_depthwise && spatial <= kMostAxes) return depthwise(e, graph, c, x);
+  if (groups > 1 && spatial <= kMostAxes && constant_shape(of_weight)) {
+    constexpr int64_t kLongSum = 512;
+    const Dim terms = *product(of_weight).divide_exactly(of_weight[0]);
+    const bool is_depthwise = of_weight[1].is_constant(1);
+    return terms.constant() <= kLongSum || is_depthwise ? of_groups(e, graph, c, x) : group_by_group(e, graph, c, x);
+  }
   const bool slid = std::ranges::any_of(axes, slides);
   Shape out(graph.value(x).shape.begin(), graph.value(x).shape.end() - static_cast<std::ptrdiff_t>(spatial + 1));
   for (const WindowAxis& a : axes) out.push_back(a.count);
