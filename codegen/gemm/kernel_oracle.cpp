@@ -13,8 +13,8 @@ namespace qcg {
 
 namespace {
 
-constexpr int64_t kFrame = 64, kGap = 3;             // bytes before and after, elements between rows
-constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in every float dtype
+constexpr int64_t kFrame = 64, kGap = 3;  // bytes before and after, elements between rows
+constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};
 constexpr int64_t kAllColumnsLimit = int64_t{1}
                                      << 22;  // weights; larger problems are sampled, every panel at least once
 constexpr int64_t kPanelSample = 32, kEdgeColumns = 33;
@@ -159,7 +159,7 @@ std::string GuardedOutputs::find_unwritten() const {
   for (size_t o = 0; o < blocks_.size(); ++o) {
     const Block& block = blocks_[o];
     const size_t size = dtype_bytes(block.dtype);
-    if (!is_floating(block.dtype)) continue;  // -1 is a result there
+    if (!is_floating(block.dtype) || size == 1) continue;  // -1 is a result there, or the negative NaN of a byte
     const std::vector<std::byte> untouched(size, kUnwritten);
     for (int64_t row = 0; row < m_; ++row)
       for (int64_t n = 0; n < block.n; ++n)
