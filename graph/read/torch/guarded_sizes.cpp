@@ -15,10 +15,48 @@ namespace {
 
 constexpr const char* kReason = "torch checked that when it exported";
 
-// Torch compares strides with each other, and numbers of elements with 2, to choose strides, which change no result.
-bool is_of_strides(std::string_view guard) {
-  if (guard.ends_with(" != 0") && guard.find(" // ") != guard.npos) return true;  // what a product does not divide
-  return guard.ends_with(" >= 2") || guard.find("sym_max(1, ") != guard.npos;
+// Whether two sizes are multiplied or divided by each other.
+bool multiplies_sizes(const Dim& size) {
+  for (const auto& [monomial, coefficient] : size.terms()) {
+    if (monomial.size() > 1) return true;
+    for (const std::string& factor : monomial)
+      if (const auto call = Dim::as_call(factor))
+        if ((call->function == "floordiv" && !call->a.is_constant() && !call->b.is_constant()) ||
+            multiplies_sizes(call->a) || multiplies_sizes(call->b))
+          return true;
+  }
+  return false;
+}
+
+// Torch compares strides with each other, and sizes and numbers of elements with 1, to choose strides, which change no
+// result. A model may compare the same, so that a note counts what no run checks.
+bool is_of_strides(const SizeCondition& guard) {
+  constexpr std::string_view kStride = "sym_max(1, ";
+  const std::string_view text = guard.text;
+  const bool is_sum = text.find(" + ") != text.npos || text.find('-') != text.npos;
+  if (const size_t stride = text.find(kStride); stride != text.npos) {
+    const bool several = text.find(kStride, stride + 1) != text.npos;
+    if (several || text.find("==") != text.npos || text.find("!=") != text.npos || text.ends_with(" > 1")) return true;
+  }
+  if (guard.says == SizeCondition::Says::at_least_0) return text.ends_with(" >= 2") && !is_sum;
+  if (guard.says != SizeCondition::Says::not_zero) return false;
+  const bool is_remainder = text.find('%') != text.npos;
+  return multiplies_sizes(guard.difference) ||
+         (text.ends_with(" != 1") && guard.difference.has_calls() && !is_remainder);
+}
+
+// Broadcasting asks this of two sizes, and the shape rules check it.
+//
+//   s0 == s1 or s1 == 1
+bool is_broadcast(std::string_view guard) {
+  const size_t both = guard.find(" or ");
+  if (both == guard.npos || guard.find(" or ", both + 1) != guard.npos || guard.find(" and ") != guard.npos)
+    return false;
+  std::string_view one = guard.substr(0, both), equal = guard.substr(both + 4);
+  if (!one.ends_with(" == 1")) std::swap(one, equal);
+  if (!one.ends_with(" == 1")) return false;
+  const std::string size(one.substr(0, one.size() - 5));
+  return equal.starts_with(size + " == ") || equal.ends_with(" == " + size);
 }
 
 // a and b: one of them each.
@@ -32,10 +70,8 @@ std::vector<std::string_view> conjuncts(std::string_view guard) {
   return out;
 }
 
-// One comparison of sizes. Conditions joined by "or" come from broadcasting, which the shape rules check.
-bool is_one_comparison(std::string_view guard) {
-  return guard.find(".size()[") != guard.npos && guard.find(" or ") == guard.npos &&
-         guard.find(" and ") == guard.npos && guard.find("._base.") == guard.npos && !is_of_strides(guard);
+bool is_of_sizes(std::string_view guard) {
+  return guard.find(".size()[") != guard.npos && guard.find("._base.") == guard.npos && !is_broadcast(guard);
 }
 
 // What a size was when torch exported.
@@ -85,7 +121,7 @@ void TorchExportReader::read_guards(const JsonCursor& nodes) {
     if (auto guard = read_guard(text, size_of)) guards_.push_back(std::move(*guard));
     else if (const auto range = find_range(text, size_of, exported_)) narrow(*range);
     else if (auto fractions = read_guard_of_fractions(text, size_of)) guards_.push_back(std::move(*fractions));
-    else if (is_one_comparison(text)) unread_guards_.emplace_back(text);
+    else if (is_of_sizes(text)) unread_guards_.emplace_back(text);
   };
   if (const auto guards = root_.find("guards_code"); guards && guards->is(JsonKind::array))
     for (JsonCursor written : *guards)
@@ -201,7 +237,6 @@ std::vector<SizeCondition> TorchExportReader::open_conditions() {
   const std::vector<Symbol> traced = traced_symbols();
   std::vector<SizeCondition> open;
   for (const SizeCondition& guard : guards_) {
-    if (is_of_strides(guard.text)) continue;
     SizeCondition condition = guard;
     condition.difference = settled_size(guard.difference);
     const Dim difference = settled(condition.difference, traced);
@@ -214,11 +249,14 @@ std::vector<SizeCondition> TorchExportReader::open_conditions() {
                     return with_known(room, known_sizes_) == with_known(guard.difference, known_sizes_);
                   });
         break;
-      // Torch compares products and quotients to choose strides, too.
-      default: implied = range.min > 0 || range.max < 0 || difference.has_calls() || difference.symbols().size() > 1;
+      default: implied = range.min > 0 || range.max < 0;
     }
-    if (!implied && std::ranges::find(open, condition.text, &SizeCondition::text) == open.end())
+    if (implied) continue;
+    if (is_of_strides(guard)) {
+      if (std::ranges::find(unread_guards_, guard.text) == unread_guards_.end()) unread_guards_.push_back(guard.text);
+    } else if (std::ranges::find(open, condition.text, &SizeCondition::text) == open.end()) {
       open.push_back(std::move(condition));
+    }
   }
   return open;
 }
