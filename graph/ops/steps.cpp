@@ -12,6 +12,14 @@ constexpr Op kProducts[] = {"qcg.matmul", "qcg.attention", "aten.scaled_dot_prod
                             "aten._scaled_dot_product_flash_attention_for_cpu.default",
                             "aten._scaled_dot_product_attention_math.default"};
 
+// Functions with steps. Those whose parts meet, such as leaky_relu, compare and have none.
+constexpr Op kSteps[] = {
+    "aten.round.default",     "aten.round.decimals",     "aten.floor.default",        "aten.ceil.default",
+    "aten.trunc.default",     "aten.frac.default",       "aten.fmod.Tensor",          "aten.fmod.Scalar",
+    "aten.remainder.Tensor",  "aten.remainder.Scalar",   "aten.floor_divide.default", "aten.floor_divide.Scalar",
+    "aten.div.Tensor_mode",   "aten.div.Scalar_mode",    "aten.sign.default",         "aten.sgn.default",
+    "aten.heaviside.default", "aten.hardshrink.default", "aten.threshold.default"};
+
 bool has_step(const Expr& expr) { return is_step(expr) || std::any_of(expr.args.begin(), expr.args.end(), has_step); }
 
 bool has_step(const Node& node) {
@@ -30,8 +38,7 @@ bool makes_codes(const Graph& graph, const Node& node) {
 
 bool makes_steps(const Graph& graph, const Node& node) {
   if (node.op->role == OpRole::view) return false;
-  const Op op = node.op;
-  return op == "aten.round.default" || op == "aten.floor.default" || has_step(node) || makes_codes(graph, node);
+  return is_any_op(node, kSteps) || has_step(node) || makes_codes(graph, node);
 }
 
 // What the node's result follows step by step: of a linear only what its epilogue reads.

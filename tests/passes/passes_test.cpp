@@ -153,6 +153,28 @@ TEST_CASE("concatenations of concatenations are not followed without end") {
   CHECK(mentions(*report, "more than 1024 parts"));
 }
 
+TEST_CASE("functions with steps keep the roundings of the epilogue before them, continuous ones do not") {
+  const auto keeps = [](const std::string& call) {
+    Graph graph = parse(
+        "param @w: bf16[8, 16]\ngraph(%x: bf16[4, 16], %r: bf16[4, 8]) {\n"
+        "  %y = qcg.linear([%x], weights = [@w], epilogue = [acc0]) : bf16[4, 8]\n"
+        "  %m = aten.mul.Tensor(%y, %r) : bf16[4, 8]\n  %s = " +
+        call + " : bf16[4, 8]\n  return %s\n}\n");
+    bind_random(graph, 1);
+    const auto reports = run_passes(graph);
+    REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+    return print_graph(graph).find("cast_bf16(acc0)") != std::string::npos;
+  };
+  for (const char* call :
+       {"aten.round.default(%m)", "aten.ceil.default(%m)", "aten.trunc.default(%m)", "aten.frac.default(%m)",
+        "aten.fmod.Scalar(%m, 0.5)", "aten.remainder.Scalar(%m, 0.5)", "aten.floor_divide.default(%m, 0.5)",
+        "aten.div.Tensor_mode(%m, 0.5, rounding_mode = \"trunc\")", "aten.round.decimals(%m, decimals = 1)",
+        "aten.sign.default(%m)", "aten.hardshrink.default(%m, 0.5)", "aten.threshold.default(%m, 0.25, -1.0)"})
+    CHECK_MESSAGE(keeps(call), call);
+  for (const char* call : {"aten.relu.default(%m)", "aten.leaky_relu.default(%m, 0.1)", "aten.tanh.default(%m)"})
+    CHECK_MESSAGE(!keeps(call), call);
+}
+
 TEST_CASE("gates of merge_sibling_linears and fold_epilogue") {
   Graph graph = parse(kQkv);
   PassOptions options;
