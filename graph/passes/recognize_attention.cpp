@@ -11,7 +11,8 @@
 //
 // Between product and softmax may stand any pointwise operation: scales, biases, caps by tanh, casts. What is known to
 // be -inf, or the least finite number of f32 or bf16, is a mask: columns that no row sees are not read. Heads that
-// repeat_kv repeats are read in place. Functions of torch's are those of attention.h. Axes before batch and heads, f64,
+// repeat_kv repeats are read in place. A score that steps, and any with --emulate-precision-casts, keeps its roundings
+// to 16 bits and is left alone. Functions of torch's are those of attention.h. Axes before batch and heads, f64,
 // and results besides the first are left to decompose.
 //
 // Why here: after everything that recognizes linears, of which a product of activations is none; before decompose,
@@ -21,6 +22,7 @@
 #include <unordered_set>
 
 #include "graph/ir/elements.h"
+#include "graph/ops/steps.h"
 #include "graph/passes/attention.h"
 #include "graph/passes/pass_list.h"
 #include "graph/rewrite/op_emitter.h"
@@ -86,6 +88,12 @@ std::optional<Mask> take_mask(Expr& e) {
   return mask;
 }
 
+// Whether a small difference of the product is a whole one of the score.
+bool makes_step(const Expr& e) {
+  return (is_step(e) && !e.leaves(ExprKind::acc).empty()) ||
+         std::ranges::any_of(e.args, [](const Expr& arg) { return makes_step(arg); });
+}
+
 class AttentionRecognizer : OpEmitter {
  public:
   AttentionRecognizer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context), readers_(graph) {}
@@ -115,6 +123,7 @@ class AttentionRecognizer : OpEmitter {
  private:
   const Shape& shape_of(ValueId id) const { return graph_.value(id).shape; }
   bool is_compute(ValueId id) const { return is_compute_float(graph_.value(id).dtype); }
+  bool is_16_bit(ValueId id) const { return is_compute(id) && dtype_bytes(graph_.value(id).dtype) == 2; }
 
   // ---- a function of torch's
 
@@ -239,8 +248,10 @@ class AttentionRecognizer : OpEmitter {
     if (readers_.uses()[scores] != (safe ? 2 : 1)) return std::nullopt;
     Found f;
     f.empty = safe ? "zero" : "nan";
+    is_rounded_ = is_16_bit(softmax->outputs[0]) || is_16_bit(like_.tensor("self"));
     auto score = read_score(f, scores, 0);
     if (!score || score->leaves(ExprKind::acc).empty()) return std::nullopt;
+    if (is_rounded_ && (context_.options.emulate_precision_casts || makes_step(*score))) return std::nullopt;
     f.score = std::move(*score);
     take_masks(f);
     f.value = side_of(like_, right_side(like_), nullptr);
@@ -342,6 +353,7 @@ class AttentionRecognizer : OpEmitter {
   std::optional<Expr> read_score(Found& f, ValueId id, int depth) {
     const Node* node = producer_of(graph_, id);
     if (!node || depth > kDeepest || (depth > 0 && readers_.uses()[id] != 1) || !is_compute(id)) return std::nullopt;
+    is_rounded_ = is_rounded_ || is_16_bit(id);
     if (is_any_op(*node, kMatrixProducts)) return read_product(f, *node);
     // The safe softmax reads the scores twice.
     const ValueId from = depth == 0 ? through_reshapes(id, /*once=*/false) : through_views(id);
@@ -467,8 +479,9 @@ class AttentionRecognizer : OpEmitter {
 
   PassContext& context_;
   Readers readers_;
-  size_t rank_ = 4;  // of the scores as the graph has them
-  Shape scores_;     // of two products and a softmax
+  size_t rank_ = 4;          // of the scores as the graph has them
+  Shape scores_;             // of two products and a softmax
+  bool is_rounded_ = false;  // some score or weight, to 16 bits
 };
 
 }  // namespace

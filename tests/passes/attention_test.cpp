@@ -174,3 +174,25 @@ TEST_CASE("attention of products in random spellings is one node that computes t
   }
   CHECK(recognized > 200);
 }
+
+TEST_CASE("attention of products keeps its roundings to 16 bits where the score steps and where casts are emulated") {
+  const auto recognized = [](const std::string& dtype, const std::string& score, bool emulate) {
+    const std::string shape = " : " + dtype + "[2, 3, 4, 5]";
+    Graph graph = parse("graph(%q: " + dtype + "[2, 3, 4, 8], %kt: " + dtype + "[2, 3, 8, 5], %v: " + dtype +
+                        "[2, 3, 5, 8]) {\n  %p = aten.matmul.default(%q, %kt)" + shape +
+                        "\n  %m = aten.mul.Tensor(%p, 0.35)" + shape + "\n  %s = " + score + shape +
+                        "\n  %w = aten._softmax.default(%s, dim = -1, half_to_float = false)" + shape +
+                        "\n  %y = aten.matmul.default(%w, %v) : " + dtype + "[2, 3, 4, 8]\n  return %y\n}\n");
+    const auto reports = run_passes(graph, {.emulate_precision_casts = emulate});
+    REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+    return count_op(graph, "qcg.attention") == 1;
+  };
+  for (const char* dtype : {"bf16", "f16"}) {
+    CHECK(recognized(dtype, "aten.tanh.default(%m)", false));
+    CHECK_FALSE(recognized(dtype, "aten.tanh.default(%m)", true));
+    for (const char* step : {"aten.round.default(%m)", "aten.hardshrink.default(%m, 1.0)"})
+      for (const bool emulate : {false, true}) CHECK_FALSE(recognized(dtype, step, emulate));
+  }
+  for (const char* score : {"aten.tanh.default(%m)", "aten.round.default(%m)"})
+    for (const bool emulate : {false, true}) CHECK(recognized("f32", score, emulate));
+}
