@@ -150,7 +150,8 @@ class AttentionRecognizer : OpEmitter {
   void find_shared_heads(Found& f) const {
     if (rank_ != 4 || f.key.transposed || f.value.transposed) return;
     const ValueId few_k = few_heads(f.key.id), few_v = few_heads(f.value.id);
-    if (few_k != kNoValue && few_v != kNoValue && shape_of(few_k)[1] == shape_of(few_v)[1])
+    const auto has_batch = [&](ValueId id) { return id != kNoValue && shape_of(id).size() == 5; };
+    if (has_batch(few_k) && has_batch(few_v) && shape_of(few_k)[1] == shape_of(few_v)[1])
       f.key.id = few_k, f.value.id = few_v;
   }
   // Also those whose batches and heads are one axis for a product of three axes.

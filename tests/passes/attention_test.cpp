@@ -196,3 +196,25 @@ TEST_CASE("attention of products keeps its roundings to 16 bits where the score 
   for (const char* score : {"aten.tanh.default(%m)", "aten.round.default(%m)"})
     for (const bool emulate : {false, true}) CHECK(recognized("f32", score, emulate));
 }
+
+TEST_CASE("heads that a graph repeats of keys without a batch are those of every batch") {
+  Graph before = parse(R"(graph(%q: f32[2, 6, 4, 8], %k: f32[2, 5, 8], %v: f32[2, 5, 8]) {
+  %k1 = aten.reshape.default(%k, shape = [2, 1, 5, 8]) : f32[2, 1, 5, 8]
+  %k2 = aten.expand.default(%k1, size = [2, 3, 5, 8]) : f32[2, 3, 5, 8]
+  %k3 = aten.reshape.default(%k2, shape = [6, 5, 8]) : f32[6, 5, 8]
+  %v1 = aten.reshape.default(%v, shape = [2, 1, 5, 8]) : f32[2, 1, 5, 8]
+  %v2 = aten.expand.default(%v1, size = [2, 3, 5, 8]) : f32[2, 3, 5, 8]
+  %v3 = aten.reshape.default(%v2, shape = [6, 5, 8]) : f32[6, 5, 8]
+  %t = aten.permute.default(%k3, dims = [0, 2, 1]) : f32[6, 8, 5]
+  %s = aten.matmul.default(%q, %t) : f32[2, 6, 4, 5]
+  %w = aten._softmax.default(%s, dim = -1, half_to_float = false) : f32[2, 6, 4, 5]
+  %y = aten.matmul.default(%w, %v3) : f32[2, 6, 4, 8]
+  return %y
+}
+)");
+  Graph after = before;
+  const auto reports = run_passes(after, {.verify_after_each = true});
+  REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+  CHECK(count_op(after, "qcg.attention") == 1);
+  check_same_values(before, after, 1);
+}
