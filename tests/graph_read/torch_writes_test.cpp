@@ -417,3 +417,42 @@ TEST_CASE("torch.export: in-place operators on fresh values are plain ones") {
   node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
   CHECK(read_bytes(j.dump()).ok());
 }
+
+TEST_CASE("torch.export: a write to what was transposed or reshaped in place") {
+  // %relu = t_(%linear);  %wide = mul_(%relu, %relu);  %below = neg(%row), a view of %linear from before t_
+  Json j = small_export();
+  Json select = node_of(j, 0);
+  select["target"] = "torch.ops.aten.select.int";
+  select["name"] = "row";
+  select["inputs"] = {argument("self", tensor("linear")), argument("dim", {{"as_int", 1}}),
+                      argument("index", {{"as_int", 0}})};
+  select["outputs"][0] = tensor("row");
+  meta_of(j, "row") = Json(meta_of(j, "linear"));
+  meta_of(j, "row")["sizes"].erase(1), meta_of(j, "row")["strides"].erase(1);
+  Json& nodes = graph_of(j)["nodes"];
+  nodes.insert(nodes.begin() + 1, select);
+  node_of(j, 2)["target"] = "torch.ops.aten.t_.default";
+  meta_of(j, "relu")["sizes"] = Json::array({meta_of(j, "linear")["sizes"][1], meta_of(j, "linear")["sizes"][0]});
+  meta_of(j, "relu")["strides"] = Json::array({meta_of(j, "linear")["strides"][1], meta_of(j, "linear")["strides"][0]});
+  Json write = node_of(j, 2);
+  write["target"] = "torch.ops.aten.mul_.Tensor";
+  write["name"] = "wide";
+  write["inputs"] = {argument("self", tensor("relu")), argument("other", tensor("relu"))};
+  write["outputs"][0] = tensor("wide");
+  meta_of(j, "wide") = Json(meta_of(j, "relu"));
+  nodes.push_back(write);
+  add_negative(j, "below", "row");
+  graph_of(j)["outputs"] = Json::array({tensor("wide"), tensor("below")});
+  Json& specs = j["graph_module"]["signature"]["output_specs"];
+  specs = Json::array();
+  for (const char* name : {"wide", "below"}) specs.push_back({{"user_output", {{"arg", tensor(name)}}}});
+  const auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const std::string text = print_graph(*graph);
+  // The written tensor, transposed back, is what the row is taken of again.
+  CHECK_MESSAGE(text.find("aten.mul.Tensor(%relu, %relu)") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("aten.t.default(%wide)") != std::string::npos, text);
+  // The name from before t_ is of no tensor of this shape any more.
+  add_negative(j, "old", "linear");
+  CHECK_FALSE(read_bytes(j.dump()).ok());
+}

@@ -214,6 +214,7 @@ void Mutations::define(std::string_view name) {
   if (!followed_.contains(name) || first_name_.contains(name)) return;
   first_name_[name] = name;
   memories_[name].names = {name};
+  memories_[name].value = scope_.tensors.at(name);
   memories_[name].is_input = graph_.nodes.empty();
 }
 
@@ -258,7 +259,7 @@ Status Mutations::take_again(std::string_view name, size_t depth) {
   if (memory->may_be_copy)
     return Error::unsupported(std::string(name), "it may be a view or a copy of what was written since", kHelp);
   Node view = graph_.nodes[memory->view];
-  view.args[0] = scope_.tensors.at(memory->base);
+  view.args[0] = value_of(base);
   QCG_TRY(value, emit(view.op->name, view.args, view));
   const Node& made = graph_.nodes.back();
   set(*memory, made.outputs.size() > memory->output ? made.outputs[memory->output] : value);
@@ -267,8 +268,15 @@ Status Mutations::take_again(std::string_view name, size_t depth) {
 }
 
 void Mutations::set(Memory& memory, ValueId value) {
-  for (std::string_view name : memory.names) scope_.tensors[name] = value;
+  for (std::string_view name : memory.names)
+    if (const auto at = scope_.tensors.find(name); at != scope_.tensors.end()) at->second = value;
+  memory.value = value;
   ++memory.version;
+}
+
+ValueId Mutations::value_of(const Memory& memory) const {
+  const auto named = scope_.tensors.find(memory.names.front());
+  return named == scope_.tensors.end() ? memory.value : named->second;
 }
 
 Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
@@ -299,6 +307,7 @@ void Mutations::add_views(const JsonCursor& node, NodeId view) {
     const std::string_view base = first_name_.at(self);
     const Memory& of = memories_.at(base);
     Memory made = {{name}, base, view, output, 0, of.version};
+    made.value = scope_.tensors.at(name);
     made.may_be_copy = of_list || is_einsum(target) || (may_copy(target) && !views(self, name));
     first_name_[name] = name;
     memories_[name] = std::move(made);
@@ -337,7 +346,7 @@ Status Mutations::write_to(std::string_view name, ValueId result, size_t depth) 
   if (memory.base.empty()) return {};
   if (depth > kMostDepth) return Error::unsupported(std::string(name), "a view of too many views", kHelp);
   if (memory.may_be_copy) return leave(memory);
-  QCG_TRY(base, write_back(memory, scope_.tensors.at(memory.base), result));
+  QCG_TRY(base, write_back(memory, value_of(memories_.at(memory.base)), result));
   QCG_CHECK(write_to(memory.base, base, depth + 1));
   memory.base_version = memories_.at(memory.base).version;
   return {};

@@ -72,7 +72,8 @@ class Mutations {
     uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
     bool may_be_copy = false;                // the strides of its base do not say
     bool is_input = false;
-    bool is_lost = false;  // what may be a view of it was written, so that its value is unknown
+    bool is_lost = false;      // what may be a view of it was written, so that its value is unknown
+    ValueId value = kNoValue;  // as last defined or written
   };
 
   // Whether contiguous() and reshapes of a tensor certainly are copies, or certainly are views.
@@ -84,6 +85,7 @@ class Mutations {
   Status leave(Memory& memory);
   Result<ValueId> write_back(const Memory& view, ValueId base, ValueId result);
   void set(Memory& memory, ValueId value);
+  ValueId value_of(const Memory& memory) const;  // also where t_ took the name away
 
   Graph& graph_;
   TorchScope& scope_;
