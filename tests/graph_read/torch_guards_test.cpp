@@ -31,6 +31,8 @@ TEST_CASE("guards: the sizes for which a condition of floats holds") {
   CHECK(range_text("(" + n + " / 3) > 10.5", 52) == fmt::format("n 32 {}", INT64_MAX));
   CHECK(range_text("torch._sym_sqrt(" + n + ") >= 2", 9) == fmt::format("n 4 {}", INT64_MAX));
   CHECK(range_text("-1 + round(" + n + " / 2) == 4", 10) == "n 10 10");  // 4.5 and 5.5 are rounded to even numbers
+  CHECK(range_text("math.ceil(1.5*(" + n + " / 4096)) <= 4", 50) == "n 0 10922");
+  CHECK(range_text("math.trunc(0.001*torch.sym_float(" + n + ")) < 10000", 50) == "n 0 9999999");
   // No range, two symbols, a size that was not exported with it, and what is no condition.
   CHECK(range_text("(" + n + " & 1) == 0", 52) == "none");
   CHECK(range_text("(" + n + " / L['x'].size()[0]) > 4.0", 52) == "none");

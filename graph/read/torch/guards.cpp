@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMostText = 2000, kMostTerms = 8, kMostEquations = 256;
 constexpr int kDeepest = 64;
 constexpr int64_t kMostDivisor = 256, kMostTried = 100'000, kMostTriedSize = 4096;
+constexpr int64_t kMostExactSize = int64_t{1} << 50;
 constexpr int64_t kOtherSize = 40320;  // a multiple of most numbers that sizes are divided by
 
 struct Comparison {
@@ -295,6 +296,19 @@ std::optional<Symbol> tried_range(const std::string& symbol, const std::function
   return found.min == 0 ? std::nullopt : std::optional(found);
 }
 
+// The largest size for which `holds` is true, where it is for all that were tried: by doubling, then by bisection.
+// INT64_MAX: it is true for all that doubles hold.
+int64_t largest_size(const std::function<std::optional<bool>(int64_t)>& holds) {
+  int64_t yes = kMostTriedSize - 1, no = kMostTriedSize;
+  for (; holds(no).value_or(false); yes = no, no *= 2)
+    if (no > kMostExactSize) return INT64_MAX;
+  while (no - yes > 1) {
+    const int64_t middle = yes + (no - yes) / 2;
+    (holds(middle).value_or(false) ? yes : no) = middle;
+  }
+  return yes;
+}
+
 // c1 * a * f + c2 * b * f = 0 of two symbols, one of which is a multiple of the other. Torch assumes that no size is 0,
 // so that factors of both terms say nothing.
 std::optional<SizeMultiple> as_multiple(const Dim& difference) {
@@ -390,13 +404,14 @@ std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size
   if (!at_export || !holds(*at_export) || numbers.used.size() != 1) return std::nullopt;
   const std::string symbol = *numbers.used.begin();
   if (numbers.values[symbol] >= kMostTriedSize) return std::nullopt;
-  auto found = tried_range(symbol, [&](int64_t size) -> std::optional<bool> {
+  const auto holds_for = [&](int64_t size) -> std::optional<bool> {
     numbers.values[symbol] = size;
     const auto sides = Parser(guard, numbers).guard();
     return sides ? std::optional(holds(*sides)) : std::nullopt;
-  });
+  };
+  auto found = tried_range(symbol, holds_for);
   if (found && found->min == 1) found->min = 0;
-  if (found && found->max == kMostTriedSize - 1) found->max = INT64_MAX;
+  if (found && found->max == kMostTriedSize - 1) found->max = largest_size(holds_for);
   return found;
 }
 

@@ -77,8 +77,8 @@ std::optional<std::pair<std::string, Dim>> find_definition(const Dim& difference
 //
 //   (s0 // 8) * (s0 // 8) - 16   ->  s0 in 32 to 39
 std::optional<Symbol> find_range(const Dim& difference);
-// The same of a guard that no difference of Dims says: it has fractions, powers, roots or bits. The largest size is INT64_MAX if
-// it holds for all that were tried from some size on. nullopt also: it does not hold for the exported sizes.
+// The same of a guard that no difference of Dims says: it has fractions, powers, roots or bits. Larger sizes are tried by
+// doubling, and the largest size is INT64_MAX if it holds for all these. nullopt also: it does not hold for the exported sizes.
 //
 //   ((2 * L['x'].size()[1]) / 3) == 34.666666666666664   ->  52 alone
 std::optional<Symbol> find_range(std::string_view guard, const SizeOfInput& size_of, const ExportedSizes& exported);
