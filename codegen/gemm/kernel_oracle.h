@@ -65,7 +65,8 @@ class GuardedOutputs {
   };
   std::vector<Memory> memory();
   double value(size_t output, int64_t row, int64_t column) const;
-  // Empty: every write went where it belongs. Otherwise what was written outside, or (floats of several bytes only) never written.
+  // Empty: every write went where it belongs. Otherwise what was written outside, or (floats of several bytes only) never
+  // written.
   std::string find_stray_write() const;
   std::string find_unwritten() const;
 

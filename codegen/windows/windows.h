@@ -1,4 +1,5 @@
-// Windows that slide over two axes, channels last: convolutions of groups of channels, and pools. Problem, renderer and family.
+// Windows that slide over two axes, channels last: convolutions of groups of channels, and pools. Problem, renderer and
+// family.
 //
 // Why here: as products or reductions of a copy they would move each element as often as a window has elements.
 //
