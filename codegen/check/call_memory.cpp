@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kFrame = 2 * kLine;  // before and after every argument
-constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};
+constexpr std::byte kPaint{0xcd};
 constexpr int64_t kPattern = 65521;  // random elements, then the same again: a prime, so that rows differ
 
 int64_t number_of(const Reach::Number& number, const CallSizes& sizes, size_t arg) {
@@ -47,11 +47,9 @@ bool is_empty(std::span<const int64_t> extents) {
   return std::ranges::any_of(extents, [](int64_t n) { return n <= 0; });
 }
 
-// Whether 0xff… is an element that no kernel writes. It is a NaN with all bits of its payload in floats of several bytes,
-// the negative NaN of one-byte floats, and an integer.
-bool tells_unwritten(DType dtype) { return is_floating(dtype) && dtype_bytes(dtype) > 1; }
-
 }  // namespace
+
+bool tells_unwritten(DType dtype) { return is_floating(dtype) && dtype_bytes(dtype) > 1; }
 
 Result<CallLayout> CallLayout::of(std::span<const Reach> reaches, const std::vector<ArgumentKind>& kinds,
                                   CallSizes sizes, bool aligned) {

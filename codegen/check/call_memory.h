@@ -8,6 +8,7 @@
 //   if (std::string what = call.find_misplaced(); !what.empty()) …      // "wrote outside output 0 at byte 4352"
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,11 @@
 #include "runtime/memory.h"
 
 namespace qcg {
+
+// What outputs hold before a kernel runs. It tells that an element was not written where kernels never write it: all bits
+// set are a NaN with its whole payload in floats of several bytes, but the negative NaN in those of one, and an integer.
+inline constexpr std::byte kUnwritten{0xff};
+bool tells_unwritten(DType dtype);
 
 // Where the arguments of a call lie in one block of memory, each between two frames.
 class CallLayout {

@@ -16,6 +16,15 @@ std::string formula_of(const KernelProblem& any) {
   return fmt::format("{}", fmt::join(epilogues, "; "));
 }
 
+Reach reach_of_x(const Problem& problem, int64_t width) {
+  const int64_t item = bytes_of(problem.activation);
+  if (!problem.windowed) return reach_rows(item, width);
+  Reach out{item, {}};
+  for (size_t i = 0; i < kWindowAxes; ++i) out.axes.push_back({reach_param(1 + i), reach_param(1 + kWindowAxes + i)});
+  out.axes.push_back({reach_constant(width), reach_constant(1)});
+  return out;
+}
+
 Reach reach_of_operand(const Problem& problem, size_t index) {
   const Operand& operand = problem.operands[index];
   int64_t columns = 1;
@@ -37,15 +46,7 @@ Reach reach_of_operand(const Problem& problem, size_t index) {
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t args, int64_t packed) {
   const Problem& problem = any.get<Problem>();
   std::vector<Reach> out;
-  for (const int64_t width : problem.k_segments) {
-    out.push_back(reach_rows(bytes_of(problem.activation), width));
-    if (!problem.windowed) continue;
-    const Reach::Axis dense = out.back().axes.back();
-    out.back().axes.clear();
-    for (size_t i = 0; i < kWindowAxes; ++i)
-      out.back().axes.push_back({reach_param(1 + i), reach_param(1 + kWindowAxes + i)});
-    out.back().axes.push_back(dense);
-  }
+  for (const int64_t width : problem.k_segments) out.push_back(reach_of_x(problem, width));
   const size_t known = problem.operands.size() + 1 + problem.outputs.size();
   while (out.size() + known < args) out.push_back(reach_per_row(4));  // scale and zero point of a row
   for (size_t i = 0; i < problem.operands.size(); ++i) out.push_back(reach_of_operand(problem, i));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "codegen/check/call_memory.h"
 #include "codegen/check/expected.h"
 
 namespace qcg {
@@ -14,7 +15,7 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kFrame = 64, kGap = 3;  // bytes before and after, elements between rows
-constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};
+constexpr std::byte kPaint{0xcd};
 constexpr int64_t kAllColumnsLimit = int64_t{1}
                                      << 22;  // weights; larger problems are sampled, every panel at least once
 constexpr int64_t kPanelSample = 32, kEdgeColumns = 33;
@@ -159,7 +160,7 @@ std::string GuardedOutputs::find_unwritten() const {
   for (size_t o = 0; o < blocks_.size(); ++o) {
     const Block& block = blocks_[o];
     const size_t size = dtype_bytes(block.dtype);
-    if (!is_floating(block.dtype) || size == 1) continue;  // -1 is a result there, or the negative NaN of a byte
+    if (!tells_unwritten(block.dtype)) continue;
     const std::vector<std::byte> untouched(size, kUnwritten);
     for (int64_t row = 0; row < m_; ++row)
       for (int64_t n = 0; n < block.n; ++n)

@@ -60,7 +60,7 @@ Status Planner::lower_linear(const Node& node) {
   step.params = {m};
   step.rows = m;
   const View in = windows_[xs[0]] ? *windows_[xs[0]] : view(xs[0]);
-  if (const auto windows = windows_of(node, in)) {
+  if (const auto windows = windows_of(xs, in)) {
     problem.windowed = true;
     problem.k_segments.assign(windows->parts.size(), windows->width);
     step.params.insert(step.params.end(), windows->extents.begin(), windows->extents.end());
@@ -81,10 +81,9 @@ Status Planner::lower_linear(const Node& node) {
 }
 
 // How a linear reads an x whose rows are not evenly spaced: kernels of CPUs alone find them where they are.
-std::optional<WindowRows> Planner::windows_of(const Node& node, const View& x) const {
-  if (plan_.target.device != Device::cpu || node.arg("xs").get<std::vector<ValueId>>()->size() != 1 || rows_of(x))
-    return std::nullopt;
-  const Dim& k = graph_.value(node.arg("xs").get<std::vector<ValueId>>()->front()).shape.back();
+std::optional<WindowRows> Planner::windows_of(const std::vector<ValueId>& xs, const View& x) const {
+  if (plan_.target.device != Device::cpu || xs.size() != 1 || rows_of(x)) return std::nullopt;
+  const Dim& k = graph_.value(xs[0]).shape.back();
   return k.is_constant() ? window_rows_of(x, k.constant()) : std::nullopt;
 }
 

@@ -105,7 +105,7 @@ class Planner {
   // plan_linear.cpp
   Status lower_linear(const Node& node);
   Status lower_grouped_linear(const Node& node);
-  std::optional<WindowRows> windows_of(const Node& node, const View& x) const;
+  std::optional<WindowRows> windows_of(const std::vector<ValueId>& xs, const View& x) const;
   int packed_weights(int problem, std::vector<SegmentTensors> tensors);
   Status describe_linear(const Node& node, Problem& problem);
   static Broadcast classify(const Shape& shape);
