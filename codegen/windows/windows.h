@@ -9,12 +9,15 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/result.h"
 #include "codegen/kernel/family.h"
+#include "graph/ir/expr.h"
 
 namespace qcg {
 
@@ -23,17 +26,26 @@ namespace qcg {
 //   sum, max  of x
 // Channels of a product may be in groups, each of `inputs` of x and `outputs` of y: the sum is over all of the group
 // that c is in, of x[…, group * inputs + k] * weight[i, j, k, c].
-// args: x, weight (of products), y. params: batch, height, width, channels of y, the places along both axes, three
-// strides of x and three of y (elements; channels are dense), channels of x.
+// The epilogue computes what is stored from acc0, that sum or maximum, and operands, which are as large as y or repeated.
+//
+// args: x, weight (of products), operands, y. params: batch, height, width, channels of y, the places along both axes,
+// four strides of x and three of y (elements; channels of y are dense, and those of x unless they are read one by one),
+// channels of x, then three strides of each operand.
 struct WindowProblem {
   using Pair = std::array<int64_t, 2>;
   std::string_view op;  // "product", "sum", "max"
   DType input = DType::f32, weight = DType::f32, output = DType::f32;
   Pair kernel{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0};
   int64_t inputs = 1, outputs = 1;  // of a group
+  std::optional<Expr> epilogue;
+  std::vector<DType> operands;
+  std::vector<int> operand_inner_stride;  // along the channels: 0 or 1
   std::string comment;
   bool has_weight() const { return op == "product"; }
   bool is_grouped() const { return inputs > 1 || outputs > 1; }
+  // Elements of x are read one by one, wherever they lie.
+  bool reads_elements() const { return is_grouped() && input == DType::f32; }
+  size_t args() const { return 2 + (has_weight() ? 1 : 0) + operands.size(); }
   int64_t terms() const { return kernel[0] * kernel[1] * inputs; }  // of a sum
   std::string signature() const;
 };

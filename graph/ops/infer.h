@@ -59,6 +59,11 @@ inline bool has_arg(const OpArgs& a, std::string_view name) { return a.node.op->
 Types one(DType dtype, Shape shape);   // a single result
 std::string describe(const Value& v);  // "i8[704, 256]"
 Status need_float(const OpArgs& a, std::string_view arg);
+// How many leaves of each kind an expression may name.
+struct Leaves {
+  size_t accs = 0, ins = 0, axes = 0, sizes = 0;
+};
+Status check_leaves(const OpArgs& a, std::string_view arg, const Expr& e, const Leaves& given);
 // Both sides of a product contract as many elements.
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
 

@@ -42,7 +42,7 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.combine_at", "(Tensor self, int dim, Tensor index, Tensor src, str reduce) -> Tensor", internal, infer_scatter},
     {"qcg.windows",
      "(Tensor x, Tensor? weight, str op, int[] kernel, int[] stride, int[] dilation, int[] before, SymInt[] places, "
-     "ScalarType? dtype=None) -> Tensor", internal, infer_windows},
+     "Tensor[] operands=[], Expr[] epilogue=[], ScalarType? dtype=None) -> Tensor", internal, infer_windows},
     {"qcg.measure", "(Tensor value, SymInt size, SymInt most) -> ()", internal, infer_measure},
 };
 // clang-format on

@@ -34,6 +34,7 @@ Status decompose(Graph&, PassContext&);
 Status fold_epilogue(Graph&, PassContext&);
 Status lower_loops(Graph&, PassContext&);
 Status fuse_loops(Graph&, PassContext&);
+Status fold_windows(Graph&, PassContext&);
 Status rotate_halves(Graph&, PassContext&);
 Status fuse_rows(Graph&, PassContext&);
 
@@ -68,6 +69,8 @@ inline constexpr PassInfo kPasses[] = {
     {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
     {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},
     {"fuse_loops", fuse_loops, false, "chains of loops become one loop"},
+    {"fold_windows", fold_windows, false,
+     "bias, normalization and activation move into convolutions of groups and pools"},
     {"rotate_halves", rotate_halves, false, "halves that change places are read where they lie: rotary embeddings"},
     {"fuse_rows", fuse_rows, false,
      "norms, softmax and quantization of rows become one kernel with the loops around them"},

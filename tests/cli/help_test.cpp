@@ -67,7 +67,7 @@ TEST_CASE("list shows one row by name, and an op's arguments") {
                         {"name": "approximate", "type": "str", "keyword_only": true, "default": "'none'"}])"));
   for (const json& row : rows_of({"ops"})) CHECK(row["arguments"].is_array());
   CHECK(rows_of({"schemes", "w8"}).size() == 1);
-  CHECK(rows_of({"passes", "fold"}).size() == 3);  // fold_constants, _epilogue, _noops
+  CHECK(rows_of({"passes", "fold"}).size() == 4);  // fold_constants, _epilogue, _noops, _windows
 }
 
 TEST_CASE("a folder of weights given as a graph is told how to get one") {

@@ -10,15 +10,19 @@ struct Image {
   int64_t batch, height, width, channels;
   int64_t gap = 0;  // elements between pixels
 
+  bool channels_first = false;  // without gaps
+
   std::vector<int64_t> strides() const {
+    if (channels_first) return {channels * height * width, width, 1, height * width};
     const int64_t pixel = channels + gap;
-    return {height * width * pixel, width * pixel, pixel};
+    return {height * width * pixel, width * pixel, pixel, 1};
   }
   int64_t span() const {
     return batch * height * width * channels == 0 ? 0 : batch * height * width * (channels + gap) - gap;
   }
   int64_t at(int64_t b, int64_t h, int64_t w, int64_t c) const {
-    return ((b * height + h) * width + w) * (channels + gap) + c;
+    const std::vector<int64_t> s = strides();
+    return b * s[0] + h * s[1] + w * s[2] + c * s[3];
   }
 };
 
@@ -42,11 +46,34 @@ void check(const qcg_kernel& kernel, const WindowProblem& p, const Image& image,
   Guarded w = random_numbers(p.weight, p.terms() * out.channels, at_end, random);
   Guarded y(static_cast<size_t>(out.span()) * dtype_bytes(p.output), at_end, 0x5a);
   std::vector<int64_t> params = {image.batch, image.height, image.width, out.channels, out.height, out.width};
-  for (const auto& strides : {image.strides(), out.strides()})
-    params.insert(params.end(), strides.begin(), strides.end());
+  const std::vector<int64_t> from = image.strides(), to = out.strides();
+  params.insert(params.end(), from.begin(), from.end());
+  params.insert(params.end(), to.begin(), to.begin() + 3);
   params.push_back(image.channels);
-  if (p.has_weight()) run_kernel(kernel, {{x.data(), 0}, {w.data(), 0}, {y.data(), 0}}, params);
-  else run_kernel(kernel, {{x.data(), 0}, {y.data(), 0}}, params);
+  std::vector<qcg_arg> args = {{x.data(), 0}};
+  if (p.has_weight()) args.push_back({w.data(), 0});
+  // Operands are as large as the result, or one row of channels, or one number of each place.
+  std::vector<Guarded> operands;
+  std::vector<std::array<int64_t, 4>> strides;
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    const bool whole = i == 0, repeated = p.operand_inner_stride[i] == 0;
+    const Image own{out.batch, out.height, out.width, repeated ? 1 : out.channels};
+    const std::vector<int64_t> s = own.strides();
+    strides.push_back(whole || repeated ? std::array{s[0], s[1], s[2], int64_t{!repeated}}
+                                        : std::array<int64_t, 4>{0, 0, 0, 1});
+    operands.push_back(random_numbers(p.operands[i], whole || repeated ? own.span() : out.channels, at_end, random));
+    args.push_back({operands.back().data(), 0});
+    params.insert(params.end(), strides.back().begin(), strides.back().begin() + 3);
+  }
+  args.push_back({y.data(), 0});
+  run_kernel(kernel, args, params);
+  const auto finished = [&](double sum, int64_t b, int64_t h, int64_t q, int64_t c) {
+    std::vector<double> ins;
+    for (size_t i = 0; i < operands.size(); ++i)
+      ins.push_back(get_element(p.operands[i], operands[i].data(),
+                                b * strides[i][0] + h * strides[i][1] + q * strides[i][2] + c * strides[i][3]));
+    return p.epilogue ? p.epilogue->evaluate(std::array{sum}, ins) : sum;
+  };
   const double unit = p.output == DType::bf16 ? 0x1p-8 : p.output == DType::f16 ? 0x1p-11 : 0x1p-24;
   for (int64_t b = 0; b < out.batch; ++b)
     for (int64_t h = 0; h < out.height; ++h)
@@ -65,7 +92,7 @@ void check(const qcg_kernel& kernel, const WindowProblem& p, const Image& image,
                 sum += v, magnitude += std::fabs(v), most = std::max(most, v);
               }
             }
-          const double want = p.op == "max" ? most : sum;
+          const double want = finished(p.op == "max" ? most : sum, b, h, q, c);
           const double bound = p.op == "max" ? 0 : magnitude * static_cast<double>(p.terms()) * 0x1p-24;
           const double got = get_element(p.output, y.data(), out.at(b, h, q, c));
           if (!(got == want || std::fabs(got - want) <= bound + unit * std::fabs(want)))
@@ -103,6 +130,19 @@ TEST_CASE("windows over two axes, channels around the vector, borders of all kin
        .inputs = 20,
        .outputs = 24},
       {.op = "product", .input = DType::f16, .weight = DType::f32, .output = DType::f16, .inputs = 8, .outputs = 8},
+      {.op = "product", .kernel = {3, 3}, .stride = {2, 2}, .before = {1, 1}, .inputs = 3, .outputs = 40},
+      {.op = "product",
+       .kernel = {3, 3},
+       .before = {1, 1},
+       .epilogue = *Expr::parse("relu(add(add(acc0, in1), mul(in0, in2)))"),
+       .operands = {DType::f32, DType::bf16, DType::f16},
+       .operand_inner_stride = {1, 1, 0}},
+      {.op = "sum",
+       .kernel = {2, 2},
+       .stride = {2, 2},
+       .epilogue = *Expr::parse("add(mul(acc0, 0.25), in0)"),
+       .operands = {DType::f32},
+       .operand_inner_stride = {0}},
       {.op = "max", .kernel = {3, 3}, .stride = {2, 2}, .before = {1, 1}},
       {.op = "max",
        .input = DType::f16,
@@ -128,12 +168,13 @@ TEST_CASE("windows over two axes, channels around the vector, borders of all kin
     for (const WindowProblem& p : problems)
       runs.push_back({kernels.add(isa, [&](auto symbol) { return render_windows(p, isa, symbol); }), isa, &p});
   kernels.build();
-  const Image images[] = {{1, 7, 9, 1}, {2, 5, 5, 16},  {1, 6, 21, 37, 3}, {3, 4, 4, 7, 1},  {0, 5, 5, 8},
-                          {1, 5, 5, 0}, {1, 3, 5, 200}, {1, 3, 23, 40},    {1, 4, 13, 80, 5}};
+  const Image images[] = {{1, 7, 9, 1}, {2, 5, 5, 16},  {1, 6, 21, 37, 3}, {3, 4, 4, 7, 1},   {0, 5, 5, 8},
+                          {1, 5, 5, 0}, {1, 3, 5, 200}, {1, 3, 23, 40},    {1, 4, 13, 80, 5}, {2, 5, 19, 6, 0, true}};
   for (const Run& run : runs)
     for (const Image& image : images)
       for (const bool at_end : {false, true}) {
         if (image.channels % run.p->inputs != 0) continue;
+        if (image.channels_first && !run.p->reads_elements()) continue;
         INFO(isa_info(run.isa).name, " ", run.p->signature(), " ", image.batch, "x", image.height, "x", image.width,
              "x", image.channels);
         check(kernels[run.kernel], *run.p, image, at_end ? 0 : 2, at_end);
@@ -150,7 +191,7 @@ TEST_CASE("a maximum with NaN in its window is NaN, and windows refuse integers"
   for (const int kernel : all) {
     float x[3 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, NAN}, y[4] = {};
     run_kernel(kernels[kernel], {{reinterpret_cast<char*>(x), 0}, {reinterpret_cast<char*>(y), 0}},
-               {1, 3, 3, 1, 2, 2, 9, 3, 1, 4, 2, 1, 1});
+               {1, 3, 3, 1, 2, 2, 9, 3, 1, 1, 4, 2, 1, 1});
     CHECK(y[0] == 5);
     CHECK(y[1] == 6);
     CHECK(y[2] == 8);

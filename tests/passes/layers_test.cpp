@@ -41,11 +41,38 @@ TEST_CASE("between layers nothing is permuted, and what follows one is its epilo
   Graph before = parse(std::string(kResidual));
   bind_random(before, 3);
   const Graph after = passed(before, 3);
-  CHECK(count_op(after, "qcg.linear") == 4);
-  CHECK(count_op(after, "qcg.windows") == 1);
-  CHECK(count_op(after, "qcg.loop") == 0);  // batch_norm, relu and the shortcut are epilogues
-  // Of the input, the windows of three convolutions, and one number per channel in the end.
-  CHECK_MESSAGE(count_op(after, "aten.permute.default") == 5, print_graph(after));
+  CHECK(count_op(after, "qcg.linear") == 3);
+  CHECK(count_op(after, "qcg.windows") == 2);  // the first convolution, which has three channels, and the pool
+  CHECK(count_op(after, "qcg.loop") == 0);     // batch_norm, relu and the shortcut are epilogues
+  // Of the input, the windows of two convolutions, and one number per channel in the end.
+  CHECK_MESSAGE(count_op(after, "aten.permute.default") == 4, print_graph(after));
+}
+
+TEST_CASE("what alone reads windows that slide is their epilogue, rounded as before") {
+  Graph before = parse(R"(symbol s0 in [1, 64]
+param @taps: bf16[8, 1, 3, 3]
+param @b: bf16[8]
+graph(%x: bf16[s0, 8, 9, 7]) {
+  %a = aten.conv2d.default(%x, @taps, @b, [1, 1], [1, 1], [1, 1], 8) : bf16[s0, 8, 9, 7]
+  %h = aten.hardswish.default(%a) : bf16[s0, 8, 9, 7]
+  %p = aten.avg_pool2d.default(%h, [3, 3], [2, 2]) : bf16[s0, 8, 4, 3]
+  %r = aten.add.Tensor(%p, %p) : bf16[s0, 8, 4, 3]
+  %q = aten.max_pool2d.default(%h, [2, 2]) : bf16[s0, 8, 4, 3]
+  %t = aten.tanh.default(%q) : bf16[s0, 8, 4, 3]
+  return %r, %t, %q
+}
+)");
+  bind_random(before, 1);
+  const Graph after = passed(before, 1);
+  CHECK(count_op(after, "qcg.windows") == 3);
+  CHECK_MESSAGE(count_op(after, "qcg.loop") == 1, print_graph(after));  // tanh of what is returned, too
+  for (const Node& node : after.nodes)
+    if (is_op(node, "qcg.windows") && *node.arg("op").get<std::string>() == "product") {
+      const auto& epilogue = *node.arg("epilogue").get<std::vector<Expr>>();
+      REQUIRE(epilogue.size() == 1);
+      CHECK(epilogue[0].str().find("cast_bf16(") == std::string::npos);  // the bias is added in f32
+      CHECK(node.arg("operands").get<std::vector<ValueId>>()->size() == 1);
+    }
 }
 
 TEST_CASE("a convolution of patches and one of a kernel of size 1 are linears of their input") {

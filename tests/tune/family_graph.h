@@ -47,6 +47,7 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
   %w1 = qcg.windows(%x, none, op = "max", kernel = [3], stride = [1], dilation = [2], before = [2], places = [s0]) : bf16[s0, 37]
   %w2 = qcg.windows(%d, %taps, op = "product", kernel = [5], stride = [1], dilation = [1], before = [2], places = [s0]) : f32[s0, 37]
+  %w3 = qcg.windows(%d, %taps, op = "product", kernel = [5], stride = [1], dilation = [1], before = [2], places = [s0], operands = [%x, %column, %row], epilogue = [relu(add(mul(acc0, in1), add(in0, in2)))], dtype = bf16) : bf16[s0, 37]
   %y1 = aten.expand.default(%d, size = [64, s0, 37]) : f32[64, s0, 37]
   %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
   %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
@@ -60,7 +61,7 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %n4 = aten.amin.default(%n1, dim = [1], keepdim = false) : f64[s0]
   %n5 = aten.cumsum.default(%n1, dim = 1) : f64[s0, 37]
   %v2, %o2 = aten.topk.default(%n1, k = 3) : f64[s0, 3], i64[s0, 3]
-  return %n2, %n6, %n7, %n8, %n9, %n10, %n3, %n4, %n5, %v2, %o2, %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %f3, %f4, %f5, %f6, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %y4, %y5, %at1, %z1, %z2
+  return %n2, %n6, %n7, %n8, %n9, %n10, %n3, %n4, %n5, %v2, %o2, %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %f3, %f4, %f5, %f6, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %w3, %y3, %y4, %y5, %at1, %z1, %z2
 }
 )";
 

@@ -345,6 +345,21 @@ static bool are_groups(const Dim& channels, const Dim& inputs, const Dim& result
   return groups > 0 && results.constant() > 0 && results.constant() % groups == 0;
 }
 
+// At most one expression, of acc0, which is what a window gives, and of operands that broadcast to the result.
+static Status check_slid_epilogue(const OpArgs& a, const Shape& shape) {
+  const auto& operands = a.tensors("operands");
+  const auto& epilogue = a.exprs("epilogue");
+  if (epilogue.size() > 1) return a.fail("epilogue", fmt::format("expected one expression, got {}", epilogue.size()));
+  if (epilogue.empty() && !operands.empty()) return a.fail("operands", "no epilogue reads them");
+  for (const ValueId id : operands) {
+    const Value& v = a.graph.value(id);
+    if (!is_compute_float(v.dtype) || broadcast(shape, v.shape) != shape)
+      return a.fail("operands", fmt::format("{} does not broadcast to {}", describe(v), to_string(shape)));
+  }
+  for (const Expr& e : epilogue) QCG_CHECK(check_leaves(a, "epilogue", e, {1, operands.size()}));
+  return {};
+}
+
 // Channels last: [batch, axes…, C], or without a batch.
 Result<Types> infer_windows(const OpArgs& a) {
   const Value& x = a.tensor("x");
@@ -376,6 +391,7 @@ Result<Types> infer_windows(const OpArgs& a) {
     size = a.dims("places")[i];
     if (range_of(size, a.graph.symbols).min < 0) return a.fail("places", size.str() + " may be negative");
   }
+  QCG_CHECK(check_slid_epilogue(a, shape));
   return one(a.dtype("dtype").value_or(x.dtype), std::move(shape));
 }
 

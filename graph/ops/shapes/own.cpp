@@ -14,11 +14,7 @@ static DType declared(const OpArgs& a, size_t output, DType otherwise) {
   return output < a.node.outputs.size() ? a.graph.value(a.node.outputs[output]).dtype : otherwise;
 }
 
-// How many leaves of each kind an expression may name.
-struct Leaves {
-  size_t accs = 0, ins = 0, axes = 0, sizes = 0;
-};
-static Status check_leaves(const OpArgs& a, std::string_view arg, const Expr& e, const Leaves& given) {
+Status check_leaves(const OpArgs& a, std::string_view arg, const Expr& e, const Leaves& given) {
   struct Row {
     ExprKind kind;
     size_t count;

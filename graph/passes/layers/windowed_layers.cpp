@@ -2,7 +2,8 @@
 //
 // A convolution is one product. Its windows are a view of the padded x, [batch, places…, channels, kernel…]; rows of
 // them would be a copy of as many elements as the kernel has for each of x: kernels of CPUs find their parts where they
-// lie. Convolutions of groups of channels and pools of up to two axes have a kernel of their own, qcg.windows.
+// lie. Convolutions of groups of channels or of very few, and pools, of up to two axes have a kernel of their own,
+// qcg.windows.
 #include <algorithm>
 #include <cmath>
 
@@ -184,15 +185,26 @@ ValueId group_by_group(OpEmitter& e, Graph& graph, const Convolution& c, ValueId
   return e.op("aten.cat.default", {{"tensors", parts}, {"dim", Dim(-1)}});
 }
 
+constexpr int64_t kLongSum = 512;
+
+// Windows that overlap and have so few channels that gathering their short parts costs more than multiplying them: the
+// first convolution of a model of images, which reads them channels first, or of sound.
+bool has_short_parts(const Graph& graph, const Convolution& c, ValueId x, int64_t channels, int64_t terms) {
+  constexpr int64_t kFewChannels = 4;
+  return channels <= kFewChannels && terms <= kLongSum && graph.value(x).dtype == DType::f32 &&
+         is_parameter(graph, c.weight) &&
+         std::ranges::any_of(c.axes, [](const WindowAxis& a) { return a.kernel > a.stride; });
+}
+
 ValueId convolve(OpEmitter& e, Graph& graph, const Convolution& c, ValueId x) {
   const auto& [weight, bias, axes, groups] = c;
   const size_t spatial = axes.size();
   const Shape of_weight = graph.value(weight).shape;
-  if (groups > 1 && spatial <= kMostAxes && constant_shape(of_weight)) {
-    constexpr int64_t kLongSum = 512;
-    const Dim terms = *product(of_weight).divide_exactly(of_weight[0]);
-    const bool is_depthwise = of_weight[1].is_constant(1);
-    return terms.constant() <= kLongSum || is_depthwise ? of_groups(e, graph, c, x) : group_by_group(e, graph, c, x);
+  if (spatial <= kMostAxes && constant_shape(of_weight)) {
+    const int64_t terms = product(of_weight).divide_exactly(of_weight[0])->constant(), inputs = of_weight[1].constant();
+    if (groups > 1)
+      return terms <= kLongSum || inputs == 1 ? of_groups(e, graph, c, x) : group_by_group(e, graph, c, x);
+    if (has_short_parts(graph, c, x, inputs, terms)) return of_groups(e, graph, c, x);
   }
   const bool slid = std::ranges::any_of(axes, slides);
   Shape out(graph.value(x).shape.begin(), graph.value(x).shape.end() - static_cast<std::ptrdiff_t>(spatial + 1));
