@@ -121,7 +121,8 @@ TEST_CASE("targets of one layout share weights, and a target that does not run h
   const json pinned = compile_all({kFatGraph, "--target", "cpu:portable,cpu:amx", "--m", "1", "--pin", fat, "-o",
                                    dir / "p.qcg", "--json"})
                           .json();
-  CHECK(pinned["compiles"][0]["pins"]["pinned"] == 2);
+  const json& pins = pinned["compiles"][0]["pins"];
+  CHECK(pins["pinned"] == compiles[0]["kernels"].size());  // two or three: gate and up may be faster apart
 }
 
 TEST_CASE("methods for several targets share one program") {
