@@ -171,7 +171,8 @@ Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector
   if (name.starts_with("aten.view_as") || name.starts_with("aten.resolve_conj")) return alias(first);
   if (name == "aten.polar.default") return finish(of_angle(first, operands[1].id));
   if (name == "aten.complex.default") return finish(join(first, operands[1].id));
-  if (name == "aten.angle.default") return finish(angle(operands[0].is_pair ? first : with_imaginary_part(first)));
+  if (name == "aten.angle.default")
+    return finish(operands[0].is_pair ? angle(first) : op("aten.angle.default", {{"self", first}}));
   if (!operands[0].is_pair)  // of a real tensor
     return name == "aten.imag.default"
                ? Error::unsupported(like.where, "the imaginary part of real numbers", kComplexHelp)

@@ -238,7 +238,9 @@ Values any_or_all(OpEmitter& e, const Graph& graph, const Node& node) {
   };
   const ValueId counted = !all && graph.value(x).dtype == DType::boolean ? x : compare(all, x);
   const bool keepdim = has_axes && *node.arg("keepdim").get<bool>();
-  return {compare(all, e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", axes}, {"keepdim", keepdim}}))};
+  const ValueId found =
+      compare(all, e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", axes}, {"keepdim", keepdim}}));
+  return {e.to(found, graph.value(node.outputs[0]).dtype)};
 }
 
 Values diff(OpEmitter& e, const Graph& graph, const Node& node) {

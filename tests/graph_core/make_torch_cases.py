@@ -1781,6 +1781,24 @@ def volumes_windows_and_repeats():
     case("aten.repeat_interleave.self_int", real(3, 2), 2, 1)
 
 
+def halves_and_far_ends():
+    far, near = torch.tensor([1e8, 3e7, 1e30, math.inf, 0.0, -2.0]), torch.tensor([1.0, 0.1, 1.0, 1.0, math.inf, 3.0])
+    for weight in (1.0, 0.9, 0.5, -0.75):
+        case("aten.lerp.Scalar", far, near, weight)
+    case("aten.lerp.Tensor", far, near, torch.tensor([1.0, 0.75, 0.25, 0.5, 0.5, 2.0]))
+    for dtype in (torch.bfloat16, torch.float16):
+        image = real(2, 3, 4, 5).to(dtype)
+        case("aten._native_batch_norm_legit.no_stats", image, None, None, True, 0.1, 1e-5)
+        case("aten._native_batch_norm_legit.no_stats", image, real(3), real(3), True, 0.1, 1e-5)
+        case("aten.batch_norm.default", image, None, None, None, None, True, 0.1, 1e-5, False)
+        case("aten.baddbmm.default", real(4).to(dtype), real(2, 3, 5).to(dtype), real(2, 5, 4).to(dtype), alpha=0.5)
+    codes = torch.tensor([[0, 2, 0], [255, 1, 3]], dtype=torch.uint8)
+    case("aten.any.default", codes)
+    case("aten.any.dim", codes, 0)
+    case("aten.all.dim", codes, 1, True)
+    case("aten.all.default", codes)
+
+
 def sampled_volumes():
     image, volume = real(2, 2, 4, 5), real(1, 2, 3, 4, 2)
     places, deep = (torch.randint(-12, 13, shape, generator=generator) / 8 for shape in ((2, 3, 3, 2), (1, 2, 2, 3, 3)))
@@ -1859,3 +1877,4 @@ broadcast_einsums()
 large_integers()
 volumes_windows_and_repeats()
 sampled_volumes()
+halves_and_far_ends()

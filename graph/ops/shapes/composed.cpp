@@ -72,8 +72,10 @@ Result<Types> infer_batch_norm(const OpArgs& a) {
       return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(input)));
   }
   const ValueType y{input.dtype, input.shape};
-  const ValueType none{is_half(input.dtype) ? a.tensor("running_mean").dtype : input.dtype, Shape{Dim(0)}};
-  return a.node.op->outputs == 1 ? Types{y} : Types{y, none, none};
+  if (a.node.op->outputs == 1) return Types{y};
+  const Value* mean = a.optional_tensor("running_mean");
+  const ValueType none{mean && is_half(input.dtype) ? mean->dtype : input.dtype, Shape{Dim(0)}};
+  return Types{y, none, none};
 }
 
 Result<Shape> shape_without_axis(const OpArgs& a) {
@@ -190,9 +192,10 @@ Result<Types> infer_attention(const OpArgs& a) {
   return Types{{q.dtype, std::move(out)}, {is_half(q.dtype) ? DType::f32 : q.dtype, std::move(rows)}};
 }
 
-// any and all: over one axis, some, or all of them.
+// any and all: over one axis, some, or all of them. Those of u8 are u8, as before torch had bool.
 Result<Types> infer_any(const OpArgs& a) {
   Shape shape = a.tensor("self").shape;
+  const DType dtype = a.tensor("self").dtype == DType::u8 ? DType::u8 : DType::boolean;
   std::vector<size_t> axes;
   if (a.node.op->arg_index("dim") >= 0 && a.node.arg("dim").get<Dim>()) {
     QCG_TRY(axis, a.axis("dim", shape.size()));
@@ -201,14 +204,14 @@ Result<Types> infer_any(const OpArgs& a) {
     QCG_TRY(some, a.axes("dim", shape.size()));
     axes = some;
   } else {
-    return one(DType::boolean, {});
+    return one(dtype, {});
   }
   const bool keepdim = a.boolean("keepdim");
   for (size_t i = axes.size(); i-- > 0 && !shape.empty();) {
     if (keepdim) shape[axes[i]] = Dim(1);
     else shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axes[i]));
   }
-  return one(DType::boolean, std::move(shape));
+  return one(dtype, std::move(shape));
 }
 
 Result<Types> infer_diff(const OpArgs& a) {

@@ -307,7 +307,8 @@ Result<Types> infer_group_norm(const OpArgs& a) {
   return types;
 }
 
-// Every channel has the mean and the deviation of the batch.
+// Every channel has the mean and the deviation of the batch. Those of halves are declared as halves on a CPU, and may be
+// as f32 elsewhere.
 Result<Types> infer_batch_statistics(const OpArgs& a) {
   const Value& x = a.tensor("input");
   if (!is_floating(x.dtype) || x.shape.size() < 2)
@@ -316,7 +317,9 @@ Result<Types> infer_batch_statistics(const OpArgs& a) {
   for (std::string_view name : {"weight", "bias"})
     if (const Value* v = a.optional_tensor(name); v && (!is_floating(v->dtype) || v->shape != Shape{x.shape[1]}))
       return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(x)));
-  const ValueType statistics{is_half(x.dtype) ? DType::f32 : x.dtype, {x.shape[1]}};
+  const auto& outputs = a.node.outputs;
+  const bool wide = outputs.size() > 1 && a.graph.value(outputs[1]).dtype == DType::f32;
+  const ValueType statistics{wide ? DType::f32 : x.dtype, {x.shape[1]}};
   return Types{{x.dtype, x.shape}, statistics, statistics};
 }
 
