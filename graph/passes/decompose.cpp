@@ -163,6 +163,13 @@ class Decomposer : OpEmitter {
     return op("aten.matmul.default", {{"self", a}, {"other", b}});
   }
 
+  // A sum of more than the product is rounded once.
+  ValueId wide_product(ValueId a, ValueId b) {
+    const bool batches = graph_.value(a).shape.size() >= 2 && graph_.value(b).shape.size() >= 2;
+    if (!batches || !is_half(graph_.value(a).dtype)) return op("aten.matmul.default", {{"self", a}, {"other", b}});
+    return op("qcg.matmul", {{"self", a}, {"other", b}, {"dtype", DType::f32}});
+  }
+
   ValueId product_of_gemm() {
     const Gemm gemm = *as_gemm(graph_, like_);
     ValueId w = gemm.w;
@@ -175,12 +182,15 @@ class Decomposer : OpEmitter {
         w = op("aten.permute.default", {{"self", w}, {"dims", dims}});
       }
     }
-    ValueId y = op("aten.matmul.default", {{"self", gemm.x}, {"other", w}});
+    const bool is_alone = gemm.alpha == 1 && gemm.bias == kNoValue;
+    ValueId y = is_alone ? op("aten.matmul.default", {{"self", gemm.x}, {"other", w}}) : wide_product(gemm.x, w);
     if (gemm.alpha != 1) y = binary("aten.mul.Tensor", y, gemm.alpha);
-    if (gemm.bias == kNoValue) return y;
-    ValueId bias = gemm.bias;
-    if (gemm.beta != 1) bias = binary("aten.mul.Tensor", bias, gemm.beta);
-    return binary("aten.add.Tensor", y, bias);
+    if (gemm.bias != kNoValue) {
+      ValueId bias = widened(gemm.bias);
+      if (gemm.beta != 1) bias = binary("aten.mul.Tensor", bias, gemm.beta);
+      y = binary("aten.add.Tensor", y, bias);
+    }
+    return to(y, graph_.value(like_.outputs[0]).dtype);
   }
 
   ValueId int8pack() {

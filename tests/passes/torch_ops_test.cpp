@@ -129,3 +129,36 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
   }
   CHECK(tried > 60);
 }
+
+TEST_CASE("a product of halves that is added to is rounded once") {
+  // 257 is between two bf16, 258 is one.
+  for (const std::string_view op :
+       {"aten.baddbmm.default(%self, %a, %b)", "aten.baddbmm.default(%self, %a, %b, alpha = 0.5, beta = 2)"}) {
+    const bool scaled = op.find("alpha") != std::string_view::npos;
+    Graph graph = parse(R"(graph(%self: bf16[1, 1, 1], %a: bf16[1, 1, 2], %b: bf16[1, 2, 1]) {
+  %y = )" + std::string(op) +
+                        R"( : bf16[1, 1, 1]
+  return %y
+}
+)");
+    REQUIRE(run_passes(graph).ok());
+    const auto of = [](const std::vector<double>& numbers, std::vector<int64_t> shape) {
+      return tensor_of(DType::bf16, std::move(shape), numbers);
+    };
+    const auto got =
+        evaluate_graph(graph, scaled ? std::vector{of({0.5}, {1, 1, 1}), of({512, 2}, {1, 1, 2}), of({1, 1}, {1, 2, 1})}
+                                     : std::vector{of({1}, {1, 1, 1}), of({256, 1}, {1, 1, 2}), of({1, 1}, {1, 2, 1})});
+    REQUIRE(got.ok());
+    CHECK(read_doubles((*got)[0])[0] == 258);
+  }
+  Graph graph = parse(R"(graph(%bias: bf16[1], %x: bf16[1, 2], %w: bf16[1, 2]) {
+  %y = aten.linear.default(%x, %w, %bias) : bf16[1, 1]
+  return %y
+}
+)");
+  REQUIRE(run_passes(graph).ok());
+  const auto got = evaluate_graph(graph, {tensor_of(DType::bf16, {1}, {1}), tensor_of(DType::bf16, {1, 2}, {256, 1}),
+                                          tensor_of(DType::bf16, {1, 2}, {1, 1})});
+  REQUIRE(got.ok());
+  CHECK(read_doubles((*got)[0])[0] == 258);
+}
