@@ -107,6 +107,21 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
   return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
 }
 
+// Most rows of an item; 0: all. Few panels make items enough, too: with three panels, and all rows in each item, the
+// second thread of two waits for a third of the time. Where a block is unpacked for all row tiles of an item, rows stay
+// together.
+int rows_of_item(const PanelLayout& p, const GemmSchedule& c, int64_t m) {
+  constexpr int64_t kItems = 32, kFewestTiles = 4;
+  const int64_t rows = std::min<int64_t>(m, kRowsPerItem);
+  const int most = m > kRowsPerItem ? kRowsPerItem : 0;
+  if (m <= kManyM || c.unpacks_block || has_tiles(*c.microkernel)) return most;
+  int64_t panels = 0;
+  for (const Strip& strip : p.strips) panels += (strip.panels + c.panels_per_item - 1) / c.panels_per_item;
+  if (panels * (m / rows) >= kItems) return most;
+  const int64_t share = (m * panels / kItems + c.mr - 1) / c.mr * c.mr;
+  return int(std::clamp<int64_t>(share, std::min<int64_t>(rows, kFewestTiles * c.mr), rows));
+}
+
 // Packing moves activations through the caches of all threads before the first multiplication. The more columns, the
 // smaller is its share of the time: with 256 columns and two threads a third at 16 rows and 12 % at 256 rows, with 768
 // columns 5 %. Multiplying rows in place is up to 2 % slower, because each row lies in other pages.
@@ -195,6 +210,7 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule 
     };
     c.in_place = in_place && out.size() % 2 == 0 && (!c.unpacks_block || shape.registers() > 16);
     c.fetches_rows = fetches_rows && !c.in_place;
+    c.rows_per_item = rows_of_item(p, c, m);
     if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
   }
 }
@@ -233,7 +249,7 @@ std::vector<GemmSchedule> gemm_schedules(const Problem& problem, const Target& t
       c.microkernel = &row;
       c.layout = layout;
       c.mr = mr;
-      c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
+      c.rows_per_item = rows_of_item(GemmShape(problem, c).panel, c, m);
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       if (is_worth_scaling(GemmShape(problem, c), m, false)) c.scaling = Scaling::weights;
       const GemmShape shape(problem, c);
