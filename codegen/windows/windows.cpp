@@ -21,6 +21,7 @@ std::string WindowProblem::signature() const {
                                 pair(kernel), pair(stride), pair(dilation), pair(before), dtype_name(input),
                                 has_weight() ? fmt::format(" w={}", dtype_name(weight)) : "", dtype_name(output),
                                 is_grouped() ? fmt::format(" groups of {} to {}", inputs, outputs) : "");
+  if (dense_columns) out += " dense columns";
   if (!epilogue) return out;
   for (size_t i = 0; i < operands.size(); ++i)
     out += fmt::format(" in{}={}{}", i, dtype_name(operands[i]), operand_inner_stride[i] == 0 ? " repeated" : "");
@@ -81,6 +82,7 @@ Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_
     add_device_context(v, p.args(), operand_strides + 3 * p.operands.size(), windows_launch(p).threads);
   } else {
     v["grouped"] = p.is_grouped();
+    v["x_w"] = p.dense_columns ? "1" : "s.x_w";
     v["repeats"] = std::ranges::count(p.operand_inner_stride, 0) > 0;
     v["together"] = p.is_grouped() ? 8 : 4;
   }

@@ -37,6 +37,7 @@ struct WindowProblem {
   DType input = DType::f32, weight = DType::f32, output = DType::f32;
   Pair kernel{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0};
   int64_t inputs = 1, outputs = 1;  // of a group
+  bool dense_columns = false;       // of x: an image with its channels first
   std::optional<Expr> epilogue;
   std::vector<DType> operands;
   std::vector<int> operand_inner_stride;  // along the channels: 0 or 1
