@@ -265,9 +265,15 @@ size_t rank_of(const ProgramManifest& manifest) {
   return static_cast<size_t>(row - table.begin()) + (manifest.on_device() ? 0 : table.size());
 }
 
+Status refuse_none(size_t parts, const char* what) {
+  if (parts > 0) return {};
+  return Error{ErrorCode::Usage, what, "there are none, and a program has one at least", "give one or more"};
+}
+
 }  // namespace
 
 Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, const std::string& output) {
+  QCG_CHECK(refuse_none(methods.size(), "methods"));
   std::vector<Part> parts;
   // Before anything is written: a program with such a name could not be loaded, and names become parts of paths.
   for (const MethodProgram& method : methods) {
@@ -290,6 +296,7 @@ Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, co
 }
 
 Result<CombineReport> combine_targets(std::span<const std::string> directories, const std::string& output) {
+  QCG_CHECK(refuse_none(directories.size(), "targets"));
   std::vector<Part> parts;
   for (const std::string& directory : directories) {
     QCG_TRY(part, open_part(directory));

@@ -27,6 +27,7 @@ struct CombineReport {
   int64_t bytes = 0;         // of all files
 };
 
+// Error Usage: there is nothing to combine.
 // Error BadInput: targets differ, or a state that two methods have differs in dtype, shape or initial value.
 Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, const std::string& output);
 // The programs are of the same graphs and may have methods. They need not run on this machine. Error BadInput: two are

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from . import _core
-from ._errors import BadInputError, UsageError
+from ._errors import BadInputError, IoError, UsageError
 from ._progress import make_progress
 
 Program = _core.Program
@@ -47,9 +47,24 @@ def _is_path(model):
     return isinstance(model, (str, os.PathLike))
 
 
+def refuse_inputs(model, **given):
+    """What says how a module is exported means nothing for what is exported already."""
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{model} takes no {name}", name, "a torch.nn.Module takes it, and is exported with it")
+
+
+def refuse_weights(core):
+    """A model in memory has its weights."""
+    if core.weights:
+        raise UsageError("only the path of a graph takes weights", "weights",
+                         "load them into the module before it is exported or compiled, or compile the path of a .pt2")
+
+
 def resolve_model(model, args=None, kwargs=None, dynamic_shapes=None):
     """(path, None) or (None, Export): what the compiler reads."""
     if _is_path(model):
+        refuse_inputs("the path of a graph", args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
         return os.fspath(model), None
     if "torch" not in sys.modules:
         raise UsageError(f"a {type(model).__name__} is no model", "model",
@@ -64,6 +79,8 @@ def compile_model(options, model, progress=None, **export):
     path, exported = resolve_model(model, **export)
     if path is not None:
         options.input = path
+    else:
+        refuse_weights(options)
     line = make_progress(progress)
     try:
         _core.compile(options, exported, line.show)
@@ -125,6 +142,7 @@ def compile(model, out=None, *, args=None, kwargs=None, dynamic_shapes=None, thr
     core.output = os.fspath(out)
     try:
         if isinstance(model, dict):
+            refuse_inputs("a dict of models", **export)
             _compile_methods(core, model, progress)
         else:
             compile_model(core, model, progress, **export)
@@ -140,7 +158,13 @@ def _compile_methods(core, models, progress):
         if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_]{1,64}", name):
             raise BadInputError("is no name of a method", str(name), "give 1 to 64 letters, digits and underscores")
     output = core.output
-    with tempfile.TemporaryDirectory(prefix=".qcodegen-", dir=os.path.dirname(os.path.abspath(output))) as folder:
+    beside = os.path.dirname(os.path.abspath(output))
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix=".qcodegen-", dir=beside)
+    except OSError as error:
+        raise IoError(f"cannot hold the program: {error.strerror}", beside,
+                      "give a folder that exists and is writable") from None
+    with temporary as folder:
         programs = []
         for name, model in models.items():
             core.output = os.path.join(folder, name + ".qcg")
@@ -155,4 +179,6 @@ def explain_text(model, args=None, kwargs=None, dynamic_shapes=None, **options):
     path, exported = resolve_model(model, args, kwargs, dynamic_shapes)
     if path is not None:
         core.input = path
+    else:
+        refuse_weights(core)
     return _core.explain(core, exported)

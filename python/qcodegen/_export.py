@@ -4,6 +4,7 @@ import torch
 from torch.export.graph_signature import InputKind
 
 from . import _core
+from ._compile import refuse_inputs
 from ._errors import UnsupportedError, UsageError
 
 _TENSORS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -12,6 +13,7 @@ _TENSORS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 def exported(model, args=None, kwargs=None, dynamic_shapes=None):
     """An ExportedProgram as it is, a module as its export."""
     if isinstance(model, torch.export.ExportedProgram):
+        refuse_inputs("an ExportedProgram", args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
         return model
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"a {type(model).__name__} is no model", "model",
@@ -19,6 +21,8 @@ def exported(model, args=None, kwargs=None, dynamic_shapes=None):
     if args is None and kwargs is None:
         raise UsageError("a module needs inputs to be exported with", "args",
                          "compile(module, out, args=(x,)), or give torch.export.export(module, (x,))")
+    if isinstance(args, torch.Tensor):
+        args = (args,)
     trained = [module for module in model.modules() if module.training]
     try:
         with torch.no_grad():

@@ -18,7 +18,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _core
-from ._compile import core_options
+from ._compile import core_options, refuse_weights
 from ._errors import Error
 from ._part_export import target_name
 from ._parts import cut
@@ -38,7 +38,7 @@ class Backend:
     def __init__(self, *, threads=0, progress=None, only_explain=False, **options):
         self.threads, self.progress, self.only_explain = threads, progress, only_explain
         self.options = options
-        self.core_options()  # an option that does not exist is said at once
+        refuse_weights(self.core_options())  # an option that does not exist is said at once, too
         self.graphs = []
 
     def core_options(self):

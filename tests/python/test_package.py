@@ -318,6 +318,11 @@ class Errors(unittest.TestCase):
         self.expect(TypeError, "Usage", "tune", lambda: qcodegen.compile(graph_path("mul"), tune="some"))
         self.expect(TypeError, "Usage", "tuna", lambda: qcodegen.compile(graph_path("mul"), tuna="off"))
         self.expect(TypeError, "Usage", "model", lambda: qcodegen.compile(3))
+        self.expect(TypeError, "Usage", "methods", lambda: qcodegen.compile({}, "none.qcg"))
+        self.expect(OSError, "Io", "nofolder", lambda: qcodegen.compile({"mul": graph_path("mul")}, "nofolder/x.qcg"))
+        for name in ("args", "kwargs", "dynamic_shapes"):
+            for model in (graph_path("mul"), {"mul": graph_path("mul")}):
+                self.expect(TypeError, "Usage", name, lambda: qcodegen.compile(model, tune="off", **{name: {}}))
         bad = os.path.join(FOLDER.name, "bad.qir")
         with open(bad, "w") as file:
             file.write("graph(%x: f32[8]) {\n  %y = aten.sin.defalt(%x) : f32[8]\n  return %y\n}\n")

@@ -150,7 +150,13 @@ class Compile(unittest.TestCase):
             qcodegen.compile(mlp())
         with self.assertRaisesRegex(qcodegen.UnsupportedError, "airy_ai"):
             qcodegen.compile(torch.export.export(nn.Sequential(AiryAi()), (x,)))
-        program = qcodegen.compile(mlp(), args=(x,), tune="off")
+        with self.assertRaisesRegex(qcodegen.UsageError, "weights"):
+            qcodegen.compile(mlp(), args=(x,), weights="random:1", tune="off")
+        with self.assertRaisesRegex(qcodegen.UsageError, "weights"):
+            qcodegen.explain(exported(mlp(), x), weights="random:1")
+        with self.assertRaisesRegex(qcodegen.UsageError, "takes no args"):
+            qcodegen.compile(exported(mlp(), x), args=(x,), tune="off")
+        program = qcodegen.compile(mlp(), args=x, tune="off")
         with self.assertRaisesRegex(qcodegen.UnsupportedError, "no memory of its own"):
             program(_fake(x))
 
