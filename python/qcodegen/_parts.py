@@ -167,9 +167,9 @@ def _keep_views_outside(graph, nodes):
 
 
 def _cut_once(module, constants, refused):
-    copy = torch.fx.GraphModule(module, torch.fx.Graph())
-    copies = {}
-    copy.graph.output(copy.graph.graph_copy(module.graph, copies))
+    graph, copies = torch.fx.Graph(), {}
+    graph.output(graph.graph_copy(module.graph, copies))
+    copy = torch.fx.GraphModule(module, graph)  # has the attributes that the graph names: constants, graphs of branches
     for node, made in copies.items():
         made.meta = dict(node.meta, qcg_name=node.name)  # fusing makes other nodes of the same meta
     partitioner = CapabilityBasedPartitioner(copy, _Support(refused), allows_single_node_partition=True)

@@ -133,6 +133,43 @@ class Parts(unittest.TestCase):
         torch.compiler.reset()
         with self.assertRaisesRegex(Exception, "tuna"):
             torch.compile(model, backend="qcodegen", options={"tuna": "off"})(self.x)
+        with self.assertRaisesRegex(Exception, "weights"):
+            torch.compile(model, backend="qcodegen", options={"weights": "random:1"})(self.x)
+
+    def test_constants_and_graphs_of_branches(self):
+        first, last = nn.Linear(16, 16), nn.Linear(16, 16)
+
+        def scaled(x):
+            return first(x) * torch.tensor([1.0, 2.0] * 8)
+
+        def gathered(x):
+            return first(x[torch.tensor([0, 2])])
+
+        def branches(x):
+            return torch.cond(x.sum() > 0, lambda x: first(x) + 1, lambda x: last(x) - 1, (x,))
+
+        for function in (scaled, gathered, branches):
+            for x in (self.x, self.x.abs()):
+                torch.compiler.reset()
+                backend = Backend(tune="off")
+                torch.testing.assert_close(torch.compile(function, backend=backend)(x), function(x))
+                self.assertEqual([len(graph.parts) for graph in backend.graphs], [1])
+
+    def test_attributes_of_submodules(self):
+        from qcodegen._parts import cut
+
+        class Inner(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("scale", torch.randn(16))
+
+        root = nn.Module()
+        root.inner = Inner()
+        graph = torch.fx.Graph()
+        x, scale = graph.placeholder("x"), graph.get_attr("inner.scale")
+        graph.output(graph.call_function(torch.ops.aten.mul.Tensor, (x, scale)))
+        module = cut(torch.fx.GraphModule(root, graph), {}, None, check=False).module
+        torch.testing.assert_close(module(self.x), self.x * root.inner.scale)
 
     def test_strides_of_outputs_are_those_of_eager(self):
         class Transposed(nn.Module):
