@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph/read/files/zip_archive.h"
+#include "graph/read/shared_memory.h"
 #include "graph/read/torch/meta.h"
 #include "graph/read/weights.h"
 
@@ -135,14 +136,18 @@ class Pt2Reader {
 
   Status bind_payloads(Graph& graph, const std::string& model) {
     const std::vector<uint32_t> uses = graph.count_uses();
-    return for_each_payload(model, [&](const JsonCursor& payload, const std::string& folder) -> Status {
+    std::vector<WeightPlace> places;
+    QCG_CHECK(for_each_payload(model, [&](const JsonCursor& payload, const std::string& folder) -> Status {
       auto it = unbound_.find(std::string(payload.key()));
       if (it == unbound_.end()) return {};  // nothing in the graph reads it
+      const Value& value = graph.value(it->second);
       QCG_CHECK(bind_payload(graph.value(it->second), payload, folder));
-      if (uses[it->second] > 0) QCG_CHECK(check_alone(graph.value(it->second), payload, folder));
+      if (value.data.bound() && (uses[it->second] > 0 || value.kind == ValueKind::input))
+        places.push_back(place_of(value, payload.path(), folder + std::string(*payload.string_at("path_name"))));
       unbound_.erase(it);
       return {};
-    });
+    }));
+    return refuse_shared_states(std::move(places));
   }
 
   Status bind_payload(Value& value, const JsonCursor& payload, const std::string& folder) {
@@ -181,31 +186,6 @@ class Pt2Reader {
                       kReexport);
     }
     return tensor;
-  }
-
-  // A buffer that the graph writes to, and another view of the same memory: a write through one changes the other.
-  Status check_alone(const Value& value, const JsonCursor& payload, const std::string& folder) {
-    const auto path = payload.find("path_name");
-    if (!path || !value.data.storage) return {};
-    QCG_TRY(name, path->name());
-    const auto bytes = [](const Tensor& t) {
-      const int64_t first = t.offset * static_cast<int64_t>(dtype_bytes(t.dtype));
-      return std::pair(first, static_cast<int64_t>(storage_extent(t)));
-    };
-    const auto [first, end] = bytes(value.data);
-    for (const Value* other : views_[folder + std::string(name)]) {
-      const auto [other_first, other_end] = bytes(other->data);
-      const bool same = value.data.shape == other->data.shape && value.data.strides == other->data.strides &&
-                        value.data.offset == other->data.offset;
-      if ((value.kind != ValueKind::input && other->kind != ValueKind::input) || same || end <= other_first ||
-          other_end <= first)
-        continue;
-      return payload.unsupported(quote(value.name) + " and " + quote(other->name) +
-                                     " are views of the same memory, and the graph writes to one",
-                                 "register one buffer for both, and take its parts in forward()");
-    }
-    views_[folder + std::string(name)].push_back(&value);
-    return {};
   }
 
   static bool is_on_meta(const JsonCursor& tensor_meta) {
@@ -261,7 +241,6 @@ class Pt2Reader {
   std::unordered_map<std::string, ValueId> unbound_;
   KnownConstants constants_;
   std::unordered_map<const ZipEntry*, std::shared_ptr<const Storage>> storages_;
-  std::map<std::string, std::vector<const Value*>> views_;  // by the entry that holds their bytes
 };
 
 }  // namespace

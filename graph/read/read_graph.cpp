@@ -12,6 +12,7 @@
 #include "graph/read/int4_order.h"
 #include "graph/read/native.h"
 #include "graph/read/pt2.h"
+#include "graph/read/shared_memory.h"
 #include "graph/read/text.h"
 #include "graph/read/torch/export.h"
 #include "graph/read/torch/mutations.h"
@@ -129,6 +130,8 @@ Status settle_signature(Graph& graph) {
 
 // What the reader of a .pt2 does with its payloads.
 Status bind_tensors(UnboundGraph& source, const std::map<std::string, Tensor>& weights) {
+  const std::vector<uint32_t> uses = source.graph.count_uses();
+  std::vector<WeightPlace> places;
   for (const auto& [name, id] : source.weights) {
     Value& value = source.graph.value(id);
     const auto given = weights.find(name);
@@ -139,8 +142,9 @@ Status bind_tensors(UnboundGraph& source, const std::map<std::string, Tensor>& w
           name, "the tensor is " + describe(given->second) + ", the graph declares " + describe(value.data),
           "give the weights that belong to this graph");
     value.data = given->second;
+    if (value.data.bound() && (uses[id] > 0 || value.kind == ValueKind::input)) places.push_back(place_of(value, name));
   }
-  return {};
+  return refuse_shared_states(std::move(places));
 }
 
 uint64_t weight_bytes(const Graph& graph) {

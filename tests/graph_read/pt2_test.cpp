@@ -61,16 +61,46 @@ TEST_CASE("pt2: payloads are whole storages, rebuilt from sizes, strides and off
   CHECK(weight.storage == bias.storage);
 }
 
-TEST_CASE("pt2: a buffer that is written is no view of what another tensor reads") {
-  SmallPt2 p;
-  p.model["graph_module"]["signature"]["input_specs"][1] =
+namespace {
+
+constexpr const char* kSharedState = "are views of the same memory, and the graph writes to one";
+
+// The bias is a buffer, and the last node adds 1 to it.
+void write_bias(Json& model) {
+  model["graph_module"]["signature"]["input_specs"][1] =
       Json::parse(R"({"buffer": {"arg": {"name": "p_fc_bias"}, "buffer_name": "fc.bias", "persistent": true}})");
-  Json write = node_of(p.model, 0);
+  Json write = node_of(model, 0);
   write["target"] = "torch.ops.aten.add_.Tensor";
   write["inputs"] = {argument("self", tensor("p_fc_bias")), argument("other", {{"as_int", 1}})};
   write["outputs"] = Json::array({tensor("add_")});
-  meta_of(p.model, "add_") = meta_of(p.model, "p_fc_bias");
-  graph_of(p.model)["nodes"].push_back(write);
+  meta_of(model, "add_") = meta_of(model, "p_fc_bias");
+  graph_of(model)["nodes"].push_back(write);
+}
+
+// relu's result plus fc.other, a parameter of the bias' shape.
+void add_other(Json& model) {
+  Json& specs = model["graph_module"]["signature"]["input_specs"];
+  specs.insert(specs.begin(),
+               Json::parse(R"({"parameter": {"arg": {"name": "p_fc_other"}, "parameter_name": "fc.other"}})"));
+  Json& inputs = graph_of(model)["inputs"];
+  inputs.insert(inputs.begin(), tensor("p_fc_other"));
+  meta_of(model, "p_fc_other") = meta_of(model, "p_fc_bias");
+  Json add = node_of(model, 1);
+  add["name"] = "add";
+  add["target"] = "torch.ops.aten.add.Tensor";
+  add["inputs"] = {argument("self", tensor("relu")), argument("other", tensor("p_fc_other"))};
+  add["outputs"] = Json::array({tensor("add")});
+  meta_of(model, "add") = meta_of(model, "relu");
+  graph_of(model)["nodes"].push_back(add);
+  graph_of(model)["outputs"] = Json::array({tensor("add")});
+  model["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("add");
+}
+
+}  // namespace
+
+TEST_CASE("pt2: a buffer that is written is no view of what another tensor reads") {
+  SmallPt2 p;
+  write_bias(p.model);
   auto graph = read_bytes(p.pack());
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   CHECK(graph->states.size() == 1);
@@ -80,8 +110,22 @@ TEST_CASE("pt2: a buffer that is written is no view of what another tensor reads
   payload(p, "fc.bias")["tensor_meta"]["storage_offset"]["as_int"] = 3;
   graph = read_bytes(p.pack());
   REQUIRE(!graph.ok());
-  CHECK_MESSAGE(contains(graph.error().message, "are views of the same memory, and the graph writes to one"),
-                graph.error().message);
+  CHECK_MESSAGE(contains(graph.error().message, kSharedState), graph.error().message);
+}
+
+TEST_CASE("pt2: a buffer that is written is not another tensor under a second name; what nobody writes may be") {
+  for (const bool written : {false, true})
+    for (const bool empty : {false, true}) {
+      INFO("written: " << written << ", empty: " << empty);
+      SmallPt2 p;
+      if (written) write_bias(p.model);
+      add_other(p.model);
+      p.weights["config"]["fc.other"] = p.weights["config"]["fc.bias"];
+      if (empty) p.weight_1.clear();
+      const auto graph = read_bytes(p.pack());
+      CHECK(graph.ok() == !written);
+      if (!graph.ok()) CHECK_MESSAGE(contains(graph.error().to_string(), kSharedState), graph.error().to_string());
+    }
 }
 
 TEST_CASE("pt2: an empty record stands for zeros") {
@@ -273,4 +317,27 @@ TEST_CASE("an export in memory is the graph of its file, with the tensors of the
   auto missing = read_export(json, weights, Int4Packing::automatic);
   REQUIRE(!missing.ok());
   CHECK(missing.error().where == "fc.bias");
+}
+
+TEST_CASE("an export in memory: a buffer that is written has memory of its own") {
+  for (const bool written : {false, true}) {
+    INFO("written: " << written);
+    Json model = small_export();
+    if (written) write_bias(model);
+    add_other(model);
+    Tensor rows = Tensor::zeros(DType::f32, {5, 4}), bias = Tensor::zeros(DType::f32, {3});
+    std::map<std::string, Tensor> weights = {
+        {"fc.weight", rows.slice(0, 0, 3)}, {"fc.bias", bias}, {"fc.other", Tensor::zeros(DType::f32, {3})}};
+    CHECK(read_export(model.dump(), weights, Int4Packing::automatic).ok());
+    weights["fc.bias"] = rows.select(0, 3).slice(0, 0, 3);  // behind fc.weight
+    CHECK(read_export(model.dump(), weights, Int4Packing::automatic).ok());
+    weights["fc.bias"] = rows.select(0, 2).slice(0, 0, 3);  // within it
+    const auto part = read_export(model.dump(), weights, Int4Packing::automatic);
+    weights["fc.bias"] = weights["fc.other"];
+    const auto whole = read_export(model.dump(), weights, Int4Packing::automatic);
+    for (const auto* shared : {&part, &whole}) {
+      CHECK(shared->ok() == !written);
+      if (!shared->ok()) CHECK_MESSAGE(contains(shared->error().message, kSharedState), shared->error().message);
+    }
+  }
 }

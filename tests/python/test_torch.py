@@ -190,6 +190,24 @@ class State(unittest.TestCase):
         program.state["total"] = torch.zeros(8)
         torch.testing.assert_close(program(torch.ones(8)), torch.full((8,), 2.0))
 
+    def test_a_buffer_that_is_written_shares_no_memory(self):
+        class Shared(nn.Module):
+            def __init__(self, view):
+                super().__init__()
+                self.register_buffer("total", torch.zeros(4))
+                self.register_buffer("seen", view(self.total))
+
+            def forward(self, x):
+                self.total.add_(x)
+                return self.seen + 1
+
+        x = torch.ones(4)
+        alone = qcodegen.compile(Shared(torch.clone), args=(x,), tune="off")  # in the cache, with the same numbers
+        torch.testing.assert_close(alone(x), torch.ones(4))
+        for view in (lambda t: t.view(4), lambda t: t[:2].expand(2, 2)):
+            with self.assertRaisesRegex(qcodegen.UnsupportedError, "views of the same memory"):
+                qcodegen.compile(Shared(view), args=(x,), tune="off")
+
 
 class Docs(unittest.TestCase):
     def test_fences_with_torch(self):
