@@ -53,7 +53,10 @@ Status take_awq(RawCheckpoint& raw, Checkpoint& out) {
   QCG_TRY(bits, config_number(raw.config, "bits", 4, 1, 64));
   QCG_TRY(group, config_number(raw.config, "group_size", 128, -1, INT32_MAX));
   if (bits != 4) return raw.config.unsupported("AWQ with " + std::to_string(bits) + " bits", "4 bits are read");
-  if (const auto version = raw.config.find("version"); version && version->is(JsonKind::string)) {
+  // Versions of the libraries differ in the name of this field.
+  for (const char* field : {"version", "format"}) {
+    const auto version = raw.config.find(field);
+    if (!version || !version->is(JsonKind::string)) continue;
     QCG_TRY(name, version->string());
     if (name != "gemm" && name != "GEMM")
       return version->unsupported("AWQ in the order " + quote(name), "convert it to version gemm");

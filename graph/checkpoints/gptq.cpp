@@ -48,7 +48,10 @@ Status take_gptq(RawCheckpoint& raw, Checkpoint& out) {
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
     return raw.config.unsupported("GPTQ with " + std::to_string(bits) + " bits", "2, 3, 4 and 8 bits are read");
   form = {bits, group, 1};
-  if (const auto format = raw.config.find("checkpoint_format")) {
+  // Versions of the libraries differ in the name of this field.
+  auto format = raw.config.find("format");
+  if (!format || format->is(JsonKind::null)) format = raw.config.find("checkpoint_format");
+  if (format) {
     QCG_TRY(name, format->string());
     if (name != "gptq" && name != "gptq_v2")
       return format->unsupported("the format " + quote(name) + " of a GPTQ checkpoint",

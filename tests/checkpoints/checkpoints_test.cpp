@@ -523,6 +523,25 @@ TEST_CASE("fp8 in blocks: the scales of blocks of rows are those of their rows")
   check_numbers(weights_of(*graph)[0], expected->tensors.at(kUpProj), 0, "fp8");
 }
 
+TEST_CASE("the format of a checkpoint is found under the names that versions of its library have for it") {
+  const auto same = [](std::map<std::string, Tensor>&) {};
+  const auto rename = [](const char* from, const char* to) {
+    return [from, to](std::string& config) { replace_text(config, from, to); };
+  };
+  const auto expected = read_safetensors(fixture("gptq4_v2") + ".expected.safetensors");
+  REQUIRE(expected.ok());
+  for (const char* field :
+       {"\"format\"", "\"format\": null, \"checkpoint_format\"", "\"checkpoint_format\": \"gptq\", \"format\""}) {
+    INFO(std::string(field));
+    const auto graph = Forged("gptq4_v2", same, rename("\"checkpoint_format\"", field)).read();
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    check_numbers(weights_of(*graph)[0], expected->tensors.at(kUpProj), 0, field);
+  }
+  refused(Forged("gptq4", same, rename("\"checkpoint_format\": \"gptq\"", "\"format\": \"marlin\"")).read(), "marlin");
+  refused(Forged("awq", same, rename("\"version\": \"gemm\"", "\"format\": \"gemv\"")).read(), "gemv");
+  CHECK(Forged("awq", same, rename("\"version\": \"gemm\"", "\"format\": \"gemm\"")).read().ok());
+}
+
 TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
   using Tensors = std::map<std::string, Tensor>;
   const auto same = [](Tensors&) {};
