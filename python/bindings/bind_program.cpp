@@ -74,6 +74,26 @@ nb::dict methods_of(const SessionPtr& session) {
   return out;
 }
 
+// Whether elements of a tensor lie between two addresses.
+bool lies_within(const TensorView& view, const std::byte* begin, const std::byte* end) {
+  const auto width = static_cast<int64_t>(dtype_bytes(view.dtype));
+  int64_t first = 0, last = 0;
+  for (size_t i = 0; i < view.strides.size(); ++i)
+    (view.strides[i] < 0 ? first : last) += (view.shape[i] - 1) * view.strides[i];
+  const auto* data = static_cast<const std::byte*>(view.data);
+  return data + first * width < end && data + (last + 1) * width > begin;
+}
+
+// A value may be a view of the tensor that it becomes, turned or reversed.
+void copy_into(const TensorView& from, const TensorView& to) {
+  const auto bytes = static_cast<size_t>(*byte_count(to.shape, to.dtype));
+  auto* data = static_cast<std::byte*>(to.data);
+  if (bytes == 0 || !lies_within(from, data, data + bytes)) return copy_to_dense(from, data);
+  std::vector<std::byte> copy(bytes);
+  copy_to_dense(from, copy.data());
+  std::ranges::copy(copy, data);
+}
+
 // The tensors of a session's state, by name.
 struct States {
   SessionPtr session;
@@ -100,7 +120,7 @@ struct States {
                                  ", the state is " + std::string(array_dtype_name(tensor.dtype)) +
                                  shape_text(tensor.shape),
                              "give a tensor of the state's dtype and shape"));
-    copy_to_dense(given, tensor.data);
+    copy_into(given, tensor);
   }
 };
 

@@ -208,6 +208,14 @@ class State(unittest.TestCase):
         np.testing.assert_array_equal(view, 5)
         np.testing.assert_array_equal(np.from_dlpack(run.state.dlpack("total")), 5)
 
+    def test_a_state_becomes_a_view_of_itself(self):
+        state, x = program("sum").state, numbers(8)
+        state["total"] = x
+        state["total"] = state["total"][::-1]
+        np.testing.assert_array_equal(state["total"], x[::-1])
+        state["total"] = np.broadcast_to(state["total"][7:], 8)
+        np.testing.assert_array_equal(state["total"], x[0])
+
     def test_contexts_have_states_of_their_own(self):
         run, x = program("sum"), numbers(8)
         one, other = run.new_context(threads=1), run.new_context()
