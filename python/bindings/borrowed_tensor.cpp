@@ -59,6 +59,9 @@ bool requires_grad(nb::handle tensor) {
   return found.ptr() == Py_True;
 }
 
+// Whether numpy itself has no such dtype.
+bool has_no_array(DType dtype) { return dtype == DType::bf16 || is_float8(dtype); }
+
 // "f" and 4 bytes are f32. Letters are those of the struct module.
 std::optional<DType> dtype_of_format(const char* format, int64_t itemsize) {
   std::string_view text = format == nullptr ? "B" : format;
@@ -70,8 +73,7 @@ std::optional<DType> dtype_of_format(const char* format, int64_t itemsize) {
   else if (std::string_view("BHILQ").find(text[0]) != text.npos) kind = DTypeKind::unsigned_int;
   else if (std::string_view("efd").find(text[0]) == text.npos) return std::nullopt;
   for (const DTypeInfo& row : kDTypes)  // the first floats of two and four bytes are f16 and f32
-    if (row.kind == kind && row.bytes == itemsize && row.dtype != DType::bf16 && !is_float8(row.dtype))
-      return row.dtype;
+    if (row.kind == kind && row.bytes == itemsize && !has_no_array(row.dtype)) return row.dtype;
   return std::nullopt;
 }
 
@@ -82,7 +84,7 @@ std::optional<DType> dtype_of_ml_dtypes(nb::handle object) {
   if (!nb::isinstance<nb::str>(name)) return std::nullopt;
   const std::string_view text = nb::cast<nb::str>(name).c_str();
   for (const DTypeInfo& row : kDTypes)
-    if (text == array_dtype_name(row.dtype)) return row.dtype;
+    if (has_no_array(row.dtype) && text == array_dtype_name(row.dtype)) return row.dtype;
   return std::nullopt;
 }
 
@@ -225,9 +227,8 @@ bool BorrowedTensor::borrow_dlpack(nb::handle object, const std::string& where, 
 }
 
 void BorrowedTensor::accept_bits(DType wanted) {
-  const bool has_no_array = wanted == DType::bf16 || is_float8(wanted);
   const bool is_bits = buffer_.obj != nullptr && dtype_info(view_.dtype).kind == DTypeKind::unsigned_int;
-  if (has_no_array && is_bits && dtype_bytes(wanted) == dtype_bytes(view_.dtype)) view_.dtype = wanted;
+  if (has_no_array(wanted) && is_bits && dtype_bytes(wanted) == dtype_bytes(view_.dtype)) view_.dtype = wanted;
 }
 
 }  // namespace qcg::python

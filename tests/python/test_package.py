@@ -310,6 +310,8 @@ class Errors(unittest.TestCase):
         fixed.flags.writeable = False
         self.expect(ValueError, "BadInput", "z", lambda: run(x, x, out=fixed))
         self.expect(ValueError, "BadInput", "", lambda: run(x, x, out=x))
+        with self.assertRaisesRegex(qcodegen.BadInputError, "cannot be written to"):
+            run(x, x, out=np.broadcast_to(np.float32(0), (3, 4)))
         np.testing.assert_array_equal(run(fixed, x), 0)  # inputs may be read only
 
     def test_names_of_methods(self):
