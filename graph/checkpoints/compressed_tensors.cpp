@@ -270,13 +270,15 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
   }
   QCG_TRY(groups, raw.config.object_at("config_groups"));
   std::vector<WeightScheme> schemes;
-  bool leaves_activations = false;
+  bool leaves_activations = false, leaves_outputs = false;
   for (JsonCursor group : groups) {
     QCG_TRY(scheme, read_scheme(group, format));
     if (const auto activations = group.find("input_activations"); activations && activations->is(JsonKind::object)) {
       QCG_CHECK(read_activations(*activations, scheme));
       leaves_activations = leaves_activations || !scheme.rounds;
     }
+    const auto outputs = group.find("output_activations");
+    leaves_outputs = leaves_outputs || (outputs && outputs->is(JsonKind::object));
     schemes.push_back(scheme);
   }
   // Which group a layer belongs to follows from the tensors that it has, unless two groups have the same.
@@ -299,7 +301,8 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
   };
   const std::initializer_list<std::string_view> others = {"weight",       "weight_packed",    "weight_zero_point",
                                                           "weight_shape", "weight_g_idx",     "weight_global_scale",
-                                                          "input_scale",  "input_zero_point", "input_global_scale"};
+                                                          "input_scale",  "input_zero_point", "input_global_scale",
+                                                          "output_scale", "output_zero_point"};
   for (auto& [base, parts] : take_parts(raw, "weight_scale", others))
     out.weights.emplace(weight_of(base), [parts = parts, scheme_of]() -> Result<QuantizedWeight> {
       QCG_TRY(scheme, scheme_of(parts));
@@ -310,6 +313,7 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
         "activations stay floating: those of 8-bit integers per token, or per tensor with scales of the checkpoint, "
         "are "
         "rounded");
+  if (leaves_outputs) out.notes.push_back("output_activations are not rounded: results of linears stay floating");
   return {};
 }
 

@@ -197,6 +197,24 @@ TEST_CASE("compressed-tensors: of two groups of layers, a layer is of the one th
   }
 }
 
+TEST_CASE("compressed-tensors: a note says that outputs are not rounded") {
+  for (const std::string outputs : {"null", R"({"num_bits": 8, "type": "int", "strategy": "tensor"})"}) {
+    CAPTURE(outputs);
+    std::string config = ct_int8(R"("strategy": "channel")");
+    const std::string before = R"("input_activations")";
+    config.insert(config.find(before), R"("output_activations": )" + outputs + ", ");
+    Folder folder({{"fc.weight", codes(DType::i8, 4, 64)},
+                   {"fc.weight_scale", scales({4, 1})},
+                   {"fc.output_scale", scales({1})},
+                   {"fc.output_zero_point", codes(DType::i8, 1, 1)}},
+                  config);
+    REQUIRE(folder.read(4, 64).ok());
+    const bool is_said = std::ranges::any_of(
+        folder.info.notes, [](const std::string& note) { return note.starts_with("output_activations"); });
+    CHECK(is_said == (outputs != "null"));
+  }
+}
+
 TEST_CASE("compressed-tensors: rotations at run time and sparse weights are refused") {
   const auto read = [](const std::string& more) {
     return Folder({{"fc.weight", codes(DType::i8, 4, 64)}, {"fc.weight_scale", scales({4, 1})}},
