@@ -70,6 +70,15 @@ Status check_way(const std::string& path, FileSystem& fs) {
   return {};
 }
 
+// Without "//" and ".": each prefix then ends with one component. A ".." stays, because it may follow a link: what is
+// checked must be the directory that the system finds.
+std::string without_dots(const std::string& path) {
+  std::string out;
+  for (const auto& part : std::filesystem::path(path))
+    if (!part.empty() && part != "." && part != "/") out += "/" + part.string();
+  return out.empty() ? "/" : out;
+}
+
 Status make_missing(const std::string& path, mode_t mode, FileSystem& fs) {
   struct stat info;
   if (fs.lstat(path, &info) == 0) return {};
@@ -95,9 +104,7 @@ Status make_private_dir(const std::string& path, FileSystem& fs, bool shared) {
   if (path.empty() || path[0] != '/')
     return Error::io(path, "a cache directory must be an absolute path",
                      "set QCG_CACHE_DIR or --cache-dir to a path that begins with /");
-  // Normalized, without "//" and ".": each prefix below then ends with one component.
-  std::string dir = std::filesystem::path(path).lexically_normal().string();
-  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  const std::string dir = without_dots(path);
   for (size_t end = dir.find('/', 1); end != std::string::npos; end = dir.find('/', end + 1)) {
     std::string parent = dir.substr(0, end);
     QCG_CHECK(make_missing(parent, 0700, fs));

@@ -90,6 +90,18 @@ TEST_CASE("a way to the directory that others can change is refused, also where 
   CHECK(refused("/lost/cache"));
   CHECK(!refused("/good/cache"));
   CHECK(!files::exists(dir.path() + "/open/real/cache"));
+  // A ".." behind a link leads out of the folder that the link leads to.
+  files::create_directories(dir.path() + "/open/cache");
+  ::chmod((dir.path() + "/open/cache").c_str(), 0700);
+  CHECK(refused("/into_open/../cache"));
+  CHECK(!files::exists(dir.path() + "/cache"));
+  files::create_directories(dir.path() + "/deep/er");
+  files::create_directory_symlink("deep/er", dir.path() + "/down");
+  auto behind = Store::open({.dir = dir.path() + "/down/../kept//./"});
+  REQUIRE(behind.ok());
+  CHECK(!behind->read_only());
+  CHECK(files::exists(dir.path() + "/deep/kept/v1/tmp"));
+  CHECK(!files::exists(dir.path() + "/kept"));
   if (::geteuid() != 0) return;
   files::create_directories(dir.path() + "/theirs/cache");
   REQUIRE(::chown((dir.path() + "/theirs").c_str(), 12345, 12345) == 0);
