@@ -193,7 +193,7 @@ class GgufReader {
     return split_halves(rows, heads);
   }
 
-  Status add(const TensorInfo& info, const GgufArchitecture& architecture, Checkpoint& out) const {
+  Status add(const TensorInfo& info, const GgufArchitecture& architecture, Checkpoint& out) {
     const std::string name = hugging_face_name(info.name).value_or(info.name);
     const GgufType* type = find_gguf_type(info.type);
     if (!type || (!type->plain && !type->read)) {
@@ -207,10 +207,13 @@ class GgufReader {
     QCG_TRY(bytes, bytes_of(info, *type));
     QCG_TRY(rows, order_of_rows(info, architecture));  // no more of them than there are bytes
     const size_t star = name.find('*');
-    if (star == name.npos) return add_tensor(info, name, *type, bytes, info.shape, rows, out);
+    if (star == name.npos) return add_tensor(info, name, *type, bytes, shape_of(info, name), rows, out);
     if (info.shape.size() != 3)
       return Error::bad_input(
           where(info), "has " + std::to_string(info.shape.size()) + " axes, not one matrix per expert", kDamaged);
+    if (static_cast<uint64_t>(info.shape[0]) > kMostTensors - experts_)
+      return Error::bad_input(where(info), "claims " + std::to_string(info.shape[0]) + " experts", kDamaged);
+    experts_ += static_cast<uint64_t>(info.shape[0]);
     // The matrices of all experts lie one after the other. Each is a tensor, named as Hugging Face stores it.
     const size_t each = bytes.size() / static_cast<size_t>(info.shape[0]);
     for (int64_t e = 0; e < info.shape[0]; ++e)
@@ -218,6 +221,12 @@ class GgufReader {
                            bytes.subspan(static_cast<size_t>(e) * each, each), {info.shape[1], info.shape[2]}, {},
                            out));
     return {};
+  }
+
+  // A gate of one row is a vector in the file.
+  static std::vector<int64_t> shape_of(const TensorInfo& info, const std::string& name) {
+    if (info.shape.size() != 1 || !name.ends_with(".shared_expert_gate.weight")) return info.shape;
+    return {1, info.shape[0]};
   }
 
   Status add_tensor(const TensorInfo& info, const std::string& name, const GgufType& type,
@@ -267,6 +276,7 @@ class GgufReader {
   std::shared_ptr<const MappedFile> file_;
   std::shared_ptr<const Storage> storage_;
   Header header_;
+  uint64_t experts_ = 0;  // matrices that tensors of all experts became
 };
 
 }  // namespace

@@ -597,6 +597,38 @@ TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
   refused(Forged("ct_nvfp4", put("weight_scale", Tensor::zeros(DType::f8e4m3, {16, 7}))).read(16), "groups");
 }
 
+namespace {
+
+// A GGUF file of one tensor of f32, with as many bytes of zeros as it needs. `sizes`: the fastest one first.
+void write_gguf(const std::string& path, const std::string& architecture, const std::string& name,
+                const std::vector<uint64_t>& sizes) {
+  std::string out = "GGUF";
+  const auto put = [&](auto number) { out.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  const auto text = [&](const std::string& t) { put(uint64_t{t.size()}), out += t; };
+  constexpr uint32_t kString = 8, kF32 = 0;
+  put(uint32_t{3}), put(uint64_t{1}), put(uint64_t{1});
+  text("general.architecture"), put(kString), text(architecture);
+  text(name), put(static_cast<uint32_t>(sizes.size()));
+  uint64_t bytes = 4;
+  for (const uint64_t size : sizes) put(size), bytes *= size;
+  put(kF32), put(uint64_t{0});
+  out.resize((out.size() + 31) / 32 * 32);
+  spit(path, out);
+  fs::resize_file(path, out.size() + bytes);
+}
+
+}  // namespace
+
+TEST_CASE("GGUF: experts are not made without number, and a gate of one row is a matrix") {
+  const TempDir dir;
+  write_gguf(dir / "many.gguf", "qwen3moe", "blk.0.ffn_up_exps.weight", {1, 1, 2'000'000});
+  const auto many = open_checkpoint(dir / "many.gguf");
+  REQUIRE(!many.ok());
+  CHECK(many.error().message == "claims 2000000 experts");
+  write_gguf(dir / "gate.gguf", "qwen2moe", "blk.0.ffn_gate_inp_shexp.weight", {64});
+  CHECK(read_dense({{"model.layers.0.mlp.shared_expert_gate.weight", 1, 64}}, {.weights = {dir / "gate.gguf"}}).ok());
+}
+
 TEST_CASE("a GGUF file that was cut off or changed anywhere is an error or a checkpoint, never more") {
   const std::string whole = slurp(fixture("gguf.gguf"));
   const TempDir dir;
