@@ -38,84 +38,70 @@ std::string renamed(std::string name, const WeightNaming& naming) {
   return name;
 }
 
-Names names_of(const Checkpoint& checkpoint, const WeightNaming& naming) {
+Result<Names> names_of(const Checkpoint& checkpoint, const WeightNaming& naming, const std::string& source) {
   Names out;
+  std::optional<Error> collision;
   const auto add = [&](const std::string& stored) {
     const std::string name = renamed(stored, naming);
-    if (name.starts_with(naming.prefix)) out.emplace(name.substr(naming.prefix.size()), stored);
+    if (!name.starts_with(naming.prefix)) return;
+    const auto [known, is_new] = out.emplace(name.substr(naming.prefix.size()), stored);
+    if (!is_new && known->second != stored && !collision)
+      collision = Error::bad_input(
+          source, "--rename makes " + quote(name) + " of two tensors:" + listed({quote(known->second), quote(stored)}),
+          "give a longer OLD, which only one of them has");
   };
   for (const auto& [name, tensor] : checkpoint.tensors) add(name);
   for (const auto& [name, reader] : checkpoint.weights) add(name);
   for (const auto& [name, tensor] : checkpoint.parts) add(name);
   for (const auto& [name, reader] : checkpoint.joined) add(name);
+  if (collision) return *collision;
   return out;
 }
 
-// How many weights of the graph have a name once `off` comes off and `on` stands in its place.
-size_t count_found(const Names& names, const WeightNames& wanted, const std::string& off, const std::string& on) {
-  return static_cast<size_t>(std::count_if(wanted.begin(), wanted.end(), [&](const auto& want) {
-    return want.first.starts_with(off) && names.contains(on + want.first.substr(off.size()));
-  }));
-}
+// Prefixes of names of one side, behind which there is a name of the other side.
+struct Prefixes {
+  size_t found = 0;               // names under each of the best ones; 0: there is none
+  std::vector<std::string> best;  // those under which most are
+};
 
-// Prefixes that a name of the graph may have in the checkpoint: what stands there in front of one of the first weights.
-std::set<std::string> prefixes_of_checkpoint(const Names& names, const WeightNames& wanted) {
-  constexpr size_t kTried = 16;
-  std::set<std::string> out;
-  size_t tried = 0;
-  for (const auto& [want, id] : wanted) {
-    if (++tried > kTried) break;
-    for (const auto& [name, stored] : names)
-      if (name.ends_with("." + want)) out.insert(name.substr(0, name.size() - want.size()));
-  }
-  return out;
-}
-
-// Prefixes that a wrapper around the model may have put there.
-std::set<std::string> prefixes_of_graph(const WeightNames& wanted) {
-  std::set<std::string> out;
-  for (const auto& [want, id] : wanted)
-    for (size_t dot = want.find('.'); dot != want.npos; dot = want.find('.', dot + 1))
-      out.insert(want.substr(0, dot + 1));
-  return out;
-}
-
-// The candidates under which most weights of the graph are found; none where none is.
-template <class F>
-std::vector<std::string> best_of(const std::set<std::string>& candidates, size_t& most, F&& count) {
-  std::vector<std::string> out;
-  for (const std::string& candidate : candidates) {
-    const size_t found = count(candidate);
-    if (found == 0 || found < most) continue;
-    if (found > most) out.clear();
-    most = found;
-    out.push_back(candidate);
+template <class Map, class Others>
+Prefixes find_prefixes(const Map& names, const Others& others) {
+  std::map<std::string, size_t> counts;
+  for (const auto& [name, value] : names)
+    for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1))
+      if (others.contains(std::string_view(name).substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
+  Prefixes out;
+  for (const auto& [prefix, count] : counts) {
+    if (count < out.found) continue;
+    if (count > out.found) out.best.clear();
+    out.found = count;
+    out.best.push_back(prefix);
   }
   return out;
 }
 
 // Where no name fits as it is: the names behind the one prefix of graph or checkpoint under which most do.
 Result<Names> settle_prefix(Names names, const WeightNames& wanted, const std::string& source, ReadInfo& info) {
-  if (count_found(names, wanted, "", "") > 0) return names;
-  size_t most = 0;
-  const auto inner = best_of(prefixes_of_checkpoint(names, wanted), most,
-                             [&](const std::string& prefix) { return count_found(names, wanted, "", prefix); });
-  size_t outer_most = most + 1;
-  const auto outer = best_of(prefixes_of_graph(wanted), outer_most,
-                             [&](const std::string& prefix) { return count_found(names, wanted, prefix, ""); });
+  if (std::ranges::any_of(wanted, [&](const auto& want) { return names.contains(want.first); })) return names;
+  const Prefixes inner = find_prefixes(names, wanted), outer = find_prefixes(wanted, names);
+  const bool of_graph = outer.found > inner.found;
+  const std::vector<std::string>& best = of_graph ? outer.best : inner.best;
+  if (best.empty()) return names;
+  if (best.size() > 1)
+    return Error::bad_input(
+        source,
+        std::string(of_graph ? "the tensors are weights of the graph" : "the weights of the graph are found") +
+            " under several prefixes:" + listed(best),
+        of_graph ? "choose one with --rename OLD=NEW, so that names begin with it" : "choose one with --prefix");
   Names out;
-  if (!outer.empty()) {
-    info.notes.push_back("weights of the graph under " + quote(outer[0]) + " are those of the checkpoint");
-    for (auto& [name, stored] : names) out.emplace(outer[0] + name, stored);
+  if (of_graph) {
+    info.notes.push_back("weights of the graph under " + quote(best[0]) + " are those of the checkpoint");
+    for (auto& [name, stored] : names) out.emplace(best[0] + name, stored);
     return out;
   }
-  if (inner.empty()) return names;
-  if (inner.size() > 1)
-    return Error::bad_input(source, "the weights of the graph are found under several prefixes:" + listed(inner),
-                            "choose one with --prefix");
-  info.notes.push_back("weights are those under the prefix " + quote(inner[0]) + " of the checkpoint");
+  info.notes.push_back("weights are those under the prefix " + quote(best[0]) + " of the checkpoint");
   for (auto& [name, stored] : names)
-    if (name.starts_with(inner[0])) out.emplace(name.substr(inner[0].size()), stored);
+    if (name.starts_with(best[0])) out.emplace(name.substr(best[0].size()), stored);
   return out;
 }
 
@@ -155,7 +141,8 @@ class Binder {
 
   Status bind(const std::string& path, const Checkpoint& checkpoint) {
     info().files.insert(info().files.end(), checkpoint.files.begin(), checkpoint.files.end());
-    QCG_TRY(names, settle_prefix(names_of(checkpoint, options_.naming), source_.weights, path, info()));
+    QCG_TRY(stored_names, names_of(checkpoint, options_.naming, path));
+    QCG_TRY(names, settle_prefix(std::move(stored_names), source_.weights, path, info()));
     size_t found = 0, quantized = 0;
     std::set<std::string, std::less<>> asked;  // stored names
     for (const auto& [name, id] : source_.weights) {
@@ -309,7 +296,6 @@ Status bind_checkpoints(UnboundGraph& source, const ReadOptions& options) {
   std::vector<std::pair<std::string, Checkpoint>> checkpoints;
   std::string all;
   std::vector<std::string> random;
-  bool plain = options.naming.prefix.empty() && options.naming.renames.empty();
   for (const std::string& path : options.weights) {
     all += (all.empty() ? "" : ", ") + path;
     if (path.starts_with(kRandom)) {
@@ -317,11 +303,9 @@ Status bind_checkpoints(UnboundGraph& source, const ReadOptions& options) {
       continue;
     }
     QCG_TRY(checkpoint, open_checkpoint(path));
-    plain = plain && checkpoint.kind.empty() && checkpoint.part_of.empty();
     checkpoints.emplace_back(path, std::move(checkpoint));
   }
-  // Files of tensors with the names of the graph.
-  if (plain) return bind_weights(source.graph, source.weights, options.weights, source.info.files);
+  if (checkpoints.empty()) return bind_weights(source.graph, source.weights, random, source.info.files);
   Binder binder(source, options);
   for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) QCG_CHECK(binder.bind(it->first, it->second));
   QCG_CHECK(binder.finish(all, !random.empty()));

@@ -2,6 +2,8 @@
 // them to; and what becomes of checkpoints that lie.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -399,6 +401,86 @@ TEST_CASE("names: a prefix is given or found, and parts are renamed") {
   const auto several = read_dense({{"weight", 12, 256}}, {.weights = {fixture("gguf.gguf")}});
   REQUIRE(!several.ok());
   CHECK_MESSAGE(several.error().to_string().find("--prefix") != std::string::npos, several.error().to_string());
+}
+
+namespace {
+
+using Plain = std::vector<std::pair<std::string, Tensor>>;
+
+// A folder of tensors that are not quantized.
+Result<Graph> read_plain(const std::vector<DenseLinear>& linears, const Plain& tensors, const std::string& config = "",
+                         const WeightNaming& naming = {}, ReadInfo* info = nullptr) {
+  const TempDir dir;
+  REQUIRE(write_safetensors(dir / "model.safetensors", tensors).ok());
+  if (!config.empty()) spit(dir / "config.json", config);
+  return read_dense(linears, {.weights = {dir.path()}, .naming = naming}, info);
+}
+
+Tensor ramp(DType dtype, std::vector<int64_t> shape) {
+  Tensor out = Tensor::zeros(dtype, shape);
+  std::vector<std::byte> bytes(static_cast<size_t>(out.numel()) * dtype_bytes(dtype));
+  for (int64_t i = 0; i < out.numel(); ++i)
+    double_to_element(dtype, static_cast<double>(i), bytes.data() + static_cast<size_t>(i) * dtype_bytes(dtype));
+  return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
+}
+
+void check_ramp(const Result<Graph>& graph) {
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  for (const auto& weight : weights_of(*graph))
+    for (size_t i = 0; i < weight.size(); ++i) CHECK(weight[i] == static_cast<double>(i));
+}
+
+void check_named(const Result<Graph>& graph, std::initializer_list<const char*> texts) {
+  REQUIRE(!graph.ok());
+  for (const char* text : texts)
+    CHECK_MESSAGE(graph.error().to_string().find(text) != std::string::npos, graph.error().to_string());
+}
+
+}  // namespace
+
+TEST_CASE("names, casts and tied heads of folders that are not quantized are those of quantized ones") {
+  const Plain table = {{"model.embed_tokens.weight", ramp(DType::f32, {4, 8})}};
+  check_ramp(read_plain({{"lm_head.weight", 4, 8}}, table, R"({"tie_word_embeddings": true})"));
+  check_named(read_plain({{"lm_head.weight", 4, 8}}, table, R"({"tie_word_embeddings": false})"), {"lm_head.weight"});
+  check_ramp(read_plain({{"fc.weight", 4, 8}}, {{"fc.weight", ramp(DType::bf16, {4, 8})}}));
+  check_named(read_plain({{"fc.weight", 40, 8, "bf16"}}, {{"fc.weight", ramp(DType::f32, {40, 8})}}),
+              {"does not hold every number"});
+  ReadInfo info;
+  check_ramp(read_plain({{"a.weight", 4, 8}, {"b.weight", 4, 8}},
+                        {{"model.a.weight", ramp(DType::f32, {4, 8})}, {"model.b.weight", ramp(DType::f32, {4, 8})}},
+                        "", {}, &info));
+  CHECK(std::ranges::any_of(info.notes, [](const std::string& note) { return note.find("'model.'") != note.npos; }));
+  check_ramp(read_plain({{"wrapped.fc.weight", 4, 8}}, {{"fc.weight", ramp(DType::f32, {4, 8})}}));
+}
+
+TEST_CASE("names: several prefixes of the graph, and two tensors of one name, are errors that list them") {
+  const Tensor weight = ramp(DType::f32, {8, 8});
+  const std::vector<DenseLinear> linears = {{"a.weight", 8, 8}, {"b.weight", 8, 8}};
+  check_named(read_plain(linears, {{"weight", weight}}), {"several prefixes", "a.", "b.", "--rename"});
+  check_named(read_plain({linears[0]}, {{"old.weight", weight}, {"new.weight", weight}}, "",
+                         {.prefix = {}, .renames = {{"old", "a"}, {"new", "a"}}}),
+              {"'a.weight' of two tensors", "'old.weight'", "'new.weight'"});
+  check_ramp(read_plain({linears[0]}, {{"old.weight", weight}, {"new.weight", weight}}, "",
+                        {.prefix = {}, .renames = {{"old", "a"}, {"new", "b"}}}));
+}
+
+TEST_CASE("names: a prefix of many weights is found in a moment") {
+  constexpr int kMany = 20'000;
+  std::string graph;
+  Plain tensors;
+  for (int i = 0; i < kMany; ++i) {
+    const std::string name = "model.layers." + std::to_string(i / 400) + ".experts." + std::to_string(i % 400) + ".up";
+    graph += "param @wrap." + name + ": f32[1]\n";
+    tensors.emplace_back(name, Tensor::zeros(DType::f32, {1}));
+  }
+  graph += "graph(%x: f32[1]) {\n  %y = aten.add.Tensor(%x, @wrap." + tensors[0].first + ") : f32[1]\n  return %y\n}\n";
+  const TempDir dir;
+  spit(dir / "graph.qir", graph);
+  REQUIRE(write_safetensors(dir / "model.safetensors", tensors).ok());
+  const auto began = std::chrono::steady_clock::now();
+  const auto read = read_model(dir / "graph.qir", {.weights = {dir / "model.safetensors"}});
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
 }
 
 TEST_CASE("what is missing, of another shape and left over is listed at once") {
