@@ -173,6 +173,10 @@ TEST_CASE("methods with names that no program may have take no program's place")
   const auto report = combine_methods(twice, output);
   REQUIRE(!report.ok());
   CHECK(report.error().to_string().find("two methods") != std::string::npos);
+  for (const auto& nothing : {combine_methods({}, output), combine_targets({}, output)}) {
+    REQUIRE(!nothing.ok());
+    CHECK(nothing.error().code == ErrorCode::Usage);
+  }
   CHECK(tree_of(place / "") == before);
   CHECK(value_of(output) == 1);
 }
