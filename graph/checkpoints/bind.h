@@ -13,7 +13,8 @@
 namespace qcg {
 
 // Later sources win where two hold one name; random fills what no file gave. Error BadInput: missing and mismatched
-// weights, with names that are near. Unsupported: what a scheme, or the graph's dtype, does not hold exactly.
+// weights, with what is left over; ambiguous names. Unsupported: what a scheme, or the graph's dtype, does not hold
+// exactly.
 Status bind_checkpoints(UnboundGraph& source, const ReadOptions& options);
 
 }  // namespace qcg

@@ -1,7 +1,7 @@
 // Weights that lie in the same memory: tied parameters are one weight, but what a graph writes to must be alone.
 //
-// Why here: each state of a program has memory of its own. Models in .pt2 archives and in memory may have a buffer that is
-// written and another tensor that reads the same bytes.
+// Why here: each state of a program has memory of its own. A model, in a .pt2 archive or in memory, may have a buffer
+// that is written and another tensor that reads the same bytes.
 //
 //   places.push_back(place_of(value, "$.config[\"cache\"]", "data/weights/weight_0"));
 //   QCG_CHECK(refuse_shared_states(std::move(places)));
@@ -28,8 +28,8 @@ struct WeightPlace {
 // this process, in which the data's storage lies.
 WeightPlace place_of(const Value& value, std::string where, std::string memory = "");
 
-// Weights of which some lie in the same memory, by name: the first of those that it shares memory with, and how many bytes
-// behind its start it begins. Two models of equal bytes may differ in this alone.
+// Of each weight that lies in the memory of another one, by name: that one, and how many bytes behind its start the
+// weight begins. Two models of equal bytes may differ in this alone.
 std::map<std::string, std::string> shared_places(const std::map<std::string, Tensor>& weights);
 
 // Error Unsupported: two places have bytes in common, and the graph writes to one of them.
