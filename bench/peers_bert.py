@@ -165,6 +165,20 @@ def time_contender(options, who, scheme):
     return run_json([python, __file__, *sys.argv[1:], "--one", who, "--schemes", scheme])
 
 
+def time_rounds(options, cases, contenders, time_one):
+    """Seconds of each round, by case and contender; a contender that fails has none."""
+    results = {}
+    for number in range(options.rounds):
+        for case in cases:
+            for who in contenders:
+                print(f"round {number + 1}: {case}, {who}", flush=True)
+                try:
+                    results.setdefault((case, who), []).append(time_one(options, who, case))
+                except RuntimeError as error:
+                    print(f"  failed: {error}", flush=True)
+    return {key: times for key, times in results.items() if times}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_common_options(parser)
@@ -181,16 +195,7 @@ def main():
 
     contenders = ["qcodegen", "onnxruntime"] + (["ExecuTorch"] if options.executorch else []) + [t for t in TORCH if t in options.torch]
     prepare(options, contenders)
-    results = {}
-    for number in range(options.rounds):
-        for scheme in options.schemes:
-            for who in contenders:
-                print(f"round {number + 1}: {scheme}, {who}", flush=True)
-                try:
-                    seconds = time_contender(options, who, scheme)
-                    results.setdefault((scheme, who), []).append(seconds)
-                except RuntimeError as error:
-                    print(f"  failed: {error}", flush=True)
+    results = time_rounds(options, options.schemes, contenders, time_contender)
     print(f"\nBERT, {options.layers} layers of 768, {options.batch} x {options.length} tokens, {options.threads} threads, "
           f"medians of {options.rounds} rounds\n\n| scheme | who | sequences/s | spread | qcodegen is |\n"
           "| --- | --- | --- | --- | --- |")

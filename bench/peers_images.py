@@ -14,7 +14,7 @@ import sys
 import warnings
 
 from peers import TORCH, add_common_options, run_json, set_up_torch
-from peers_bert import median_time
+from peers_bert import median_time, time_rounds
 
 warnings.filterwarnings("ignore")
 MODELS = ("resnet50", "densenet121", "regnet_y_800mf", "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0",
@@ -108,16 +108,7 @@ def main():
 
     contenders = ["qcodegen", "onnxruntime"] + [t for t in TORCH if t in options.torch and t != "AOTInductor"]
     prepare(options)
-    results = {}
-    for number in range(options.rounds):
-        for name in options.models:
-            for who in contenders:
-                print(f"round {number + 1}: {name}, {who}", flush=True)
-                try:
-                    results.setdefault((name, who), []).append(time_contender(options, who, name))
-                except RuntimeError as error:
-                    print(f"  failed: {error}", flush=True)
-    print_table(options, contenders, results)
+    print_table(options, contenders, time_rounds(options, options.models, contenders, time_contender))
 
 
 if __name__ == "__main__":
