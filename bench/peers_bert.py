@@ -103,15 +103,19 @@ def median_time(run):
     return statistics.median(times)
 
 
-def time_onnxruntime(options, scheme):
+def time_session(options, path, value):
+    """Seconds that ONNX Runtime takes for a model of one input."""
     import onnxruntime
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
-    name = "da8w8" if scheme == "da8w8" else "f32"
-    session = onnxruntime.InferenceSession(str(model_file(options, f"{name}.onnx")), settings,
-                                           providers=["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: example(options).numpy()}
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: value.numpy()}
     return median_time(lambda: session.run(None, feed))
+
+
+def time_onnxruntime(options, scheme):
+    name = "da8w8" if scheme == "da8w8" else "f32"
+    return time_session(options, model_file(options, f"{name}.onnx"), example(options))
 
 
 def export_executorch(options, scheme, path):

@@ -14,7 +14,7 @@ import sys
 import warnings
 
 from peers import TORCH, add_common_options, run_json, set_up_torch
-from peers_bert import median_time, time_rounds
+from peers_bert import median_time, time_rounds, time_session
 
 warnings.filterwarnings("ignore")
 MODELS = ("resnet50", "densenet121", "regnet_y_800mf", "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0",
@@ -49,16 +49,6 @@ def prepare(options):
                 torch.onnx.export(make_model(name), (example(options),), str(dense), dynamo=True, verbose=False)
         subprocess.run([options.qcodegen, "compile", graph, "-o", graph.with_suffix(".qcg"), f"--tune={options.tune}",
                         "--threads", str(options.threads)], check=True, stdout=subprocess.DEVNULL)
-
-
-def time_onnxruntime(options, name):
-    import onnxruntime
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = options.threads
-    session = onnxruntime.InferenceSession(str(model_file(options, name, ".onnx")), settings,
-                                           providers=["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: example(options).numpy()}
-    return median_time(lambda: session.run(None, feed))
 
 
 def time_torch(options, mode, name):
@@ -103,8 +93,9 @@ def main():
     options = parser.parse_args()
     if options.one:
         name = options.models[0]
-        alone = options.one == "onnxruntime"
-        return print(json.dumps(time_onnxruntime(options, name) if alone else time_torch(options, options.one, name)))
+        if options.one == "onnxruntime":
+            return print(json.dumps(time_session(options, model_file(options, name, ".onnx"), example(options))))
+        return print(json.dumps(time_torch(options, options.one, name)))
 
     contenders = ["qcodegen", "onnxruntime"] + [t for t in TORCH if t in options.torch and t != "AOTInductor"]
     prepare(options)
