@@ -100,25 +100,29 @@ int64_t whole_groups(const PanelLayout& p, int64_t kc) {
   return kc < p.k_padded ? kc : 0;
 }
 
-// As many as wanted, as long as there are 64 items, so that a late thread finds work to take over.
-int panels_per_item(const PanelLayout& p, int64_t wanted) {
-  int64_t panels = 0;
-  for (const Strip& strip : p.strips) panels += strip.panels;
-  return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
+// Items of so many panels; none has panels of two strips.
+int64_t count_items(const PanelLayout& p, int64_t panels) {
+  int64_t items = 0;
+  for (const Strip& strip : p.strips) items += (strip.panels + panels - 1) / panels;
+  return items;
 }
 
-// Most rows of an item; 0: all. Few panels make items enough, too: with three panels, and all rows in each item, the
-// second thread of two waits for a third of the time. Where a block is unpacked for all row tiles of an item, rows stay
-// together.
+// As many as wanted, as long as there are 64 items, so that a late thread finds work to take over.
+int panels_per_item(const PanelLayout& p, int64_t wanted) {
+  return int(std::clamp<int64_t>(std::min(wanted, count_items(p, 1) / 64), 1, 64));
+}
+
+// Most rows of an item; 0: all. Where panels are too few, work is split along rows as well: three items of one panel each
+// keep the second of two threads idle for a third of the time. A block that is unpacked once for all row tiles keeps its
+// rows together.
 int rows_of_item(const PanelLayout& p, const GemmSchedule& c, int64_t m) {
   constexpr int64_t kItems = 32, kFewestTiles = 4;
   const int64_t rows = std::min<int64_t>(m, kRowsPerItem);
   const int most = m > kRowsPerItem ? kRowsPerItem : 0;
   if (m <= kManyM || c.unpacks_block || has_tiles(*c.microkernel)) return most;
-  int64_t panels = 0;
-  for (const Strip& strip : p.strips) panels += (strip.panels + c.panels_per_item - 1) / c.panels_per_item;
-  if (panels * (m / rows) >= kItems) return most;
-  const int64_t share = (m * panels / kItems + c.mr - 1) / c.mr * c.mr;
+  const int64_t items = count_items(p, c.panels_per_item);
+  if (items * (m / rows) >= kItems) return most;
+  const int64_t share = (m * items / kItems + c.mr - 1) / c.mr * c.mr;
   return int(std::clamp<int64_t>(share, std::min<int64_t>(rows, kFewestTiles * c.mr), rows));
 }
 
@@ -249,7 +253,6 @@ std::vector<GemmSchedule> gemm_schedules(const Problem& problem, const Target& t
       c.microkernel = &row;
       c.layout = layout;
       c.mr = mr;
-      c.rows_per_item = rows_of_item(GemmShape(problem, c).panel, c, m);
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       if (is_worth_scaling(GemmShape(problem, c), m, false)) c.scaling = Scaling::weights;
       const GemmShape shape(problem, c);
