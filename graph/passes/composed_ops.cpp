@@ -197,9 +197,8 @@ Values prelu(OpEmitter& e, const Graph& graph, const Node& node) {
 // The sum is rounded once.
 Values baddbmm(OpEmitter& e, const Graph& graph, const Node& node) {
   const double alpha = *as_number(node.arg("alpha")), beta = *as_number(node.arg("beta"));
-  const ValueId a = node.tensor("batch1"), b = node.tensor("batch2"), self = e.widened(node.tensor("self"));
-  ValueId y = is_half(graph.value(a).dtype) ? e.op("qcg.matmul", {{"self", a}, {"other", b}, {"dtype", DType::f32}})
-                                            : e.op("aten.matmul.default", {{"self", a}, {"other", b}});
+  const ValueId self = e.widened(node.tensor("self"));
+  ValueId y = e.wide_product(node.tensor("batch1"), node.tensor("batch2"));
   if (alpha != 1) y = times(e, y, alpha);
   if (beta != 0) y = sum(e, y, beta == 1 ? self : times(e, self, beta));  // torch does not read self if it is 0
   return {e.to(y, graph.value(node.outputs[0]).dtype)};

@@ -163,13 +163,6 @@ class Decomposer : OpEmitter {
     return op("aten.matmul.default", {{"self", a}, {"other", b}});
   }
 
-  // A sum of more than the product is rounded once.
-  ValueId wide_product(ValueId a, ValueId b) {
-    const bool batches = graph_.value(a).shape.size() >= 2 && graph_.value(b).shape.size() >= 2;
-    if (!batches || !is_half(graph_.value(a).dtype)) return op("aten.matmul.default", {{"self", a}, {"other", b}});
-    return op("qcg.matmul", {{"self", a}, {"other", b}, {"dtype", DType::f32}});
-  }
-
   ValueId product_of_gemm() {
     const Gemm gemm = *as_gemm(graph_, like_);
     ValueId w = gemm.w;

@@ -28,6 +28,12 @@ ValueId OpEmitter::to(ValueId x, DType dtype) {
 
 ValueId OpEmitter::widened(ValueId x) { return is_half(graph_.value(x).dtype) ? to(x, DType::f32) : x; }
 
+ValueId OpEmitter::wide_product(ValueId a, ValueId b) {
+  const bool batches = graph_.value(a).shape.size() >= 2 && graph_.value(b).shape.size() >= 2;
+  if (!batches || !is_half(graph_.value(a).dtype)) return op("aten.matmul.default", {{"self", a}, {"other", b}});
+  return op("qcg.matmul", {{"self", a}, {"other", b}, {"dtype", DType::f32}});
+}
+
 ValueId OpEmitter::reshape(ValueId x, const Shape& shape) {
   return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
 }

@@ -23,7 +23,8 @@ class OpEmitter {
   ValueId unary(Op name, ValueId x) { return op(name, {{"self", x}}); }
   ValueId binary(Op name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
   ValueId to(ValueId x, DType dtype);
-  ValueId widened(ValueId x);  // f16 and bf16 as f32
+  ValueId widened(ValueId x);                  // f16 and bf16 as f32
+  ValueId wide_product(ValueId a, ValueId b);  // of matrices, not rounded to f16 and bf16: more is added to it
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x);  // of a matrix
   ValueId parameter(const std::string& name, Tensor data);
