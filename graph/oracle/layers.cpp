@@ -217,17 +217,6 @@ Result<Tensors> run_adaptive_pool(const RefContext& c) {
               });
 }
 
-void apply_slid_epilogue(const RefContext& c, std::vector<double>& y) {
-  std::vector<std::vector<double>> operands;
-  for (const RefValue* v : c.tensors("operands")) operands.push_back(read_doubles(broadcast_to(v->data, c.sizes(0))));
-  std::vector<double> ins(operands.size());
-  for (const Expr& e : *c.node.arg("epilogue").get<std::vector<Expr>>())
-    for (size_t i = 0; i < y.size(); ++i) {
-      for (size_t k = 0; k < ins.size(); ++k) ins[k] = operands[k][i];
-      y[i] = e.evaluate(std::array{y[i]}, ins);
-    }
-}
-
 // qcg.windows: channels last, of one axis or two.
 Result<Tensors> run_windows(const RefContext& c) {
   const std::vector<double> x = read_doubles(c.tensor("x").data);
@@ -267,7 +256,8 @@ Result<Tensors> run_windows(const RefContext& c) {
       });
       y.push_back(total);
     }
-  apply_slid_epilogue(c, y);
+  for (const Expr& e : *c.node.arg("epilogue").get<std::vector<Expr>>())
+    y = apply_epilogue(c, e, out, std::array{std::span<const double>(y)});
   return Tensors{make_doubles(out, std::move(y))};
 }
 

@@ -296,10 +296,10 @@ Status check_operands(const LinearOperands& p, size_t segment, const std::vector
   return {};
 }
 
-// Segments that epilogue i reads, evaluated per element.
-Tensor apply_epilogue(const RefContext& c, size_t output, const std::vector<LinearReference>& segments) {
-  const Expr& e = (*c.node.arg("epilogue").get<std::vector<Expr>>())[output];
-  std::vector<int64_t> shape = c.sizes(output);
+}  // namespace
+
+std::vector<double> apply_epilogue(const RefContext& c, const Expr& e, const std::vector<int64_t>& shape,
+                                   std::span<const std::span<const double>> sums) {
   int64_t count = count_of(shape);
   std::vector<std::vector<double>> operands;
   auto tensors = c.tensors("operands");
@@ -307,15 +307,16 @@ Tensor apply_epilogue(const RefContext& c, size_t output, const std::vector<Line
   for (int i : e.leaves(ExprKind::in)) read[i] = true;
   for (size_t k = 0; k < tensors.size(); ++k)  // operands of other outputs need not fit this one
     operands.push_back(read[k] ? read_doubles(broadcast_to(tensors[k]->data, shape)) : std::vector<double>());
-  std::vector<double> accs(segments.size()), ins(operands.size()), out(count);
+  std::vector<double> accs(sums.size()), ins(operands.size()), out(count);
   for (int64_t i = 0; i < count; ++i) {
-    for (size_t j = 0; j < segments.size(); ++j)
-      accs[j] = static_cast<size_t>(i) < segments[j].y.size() ? segments[j].y[i] : 0;
+    for (size_t j = 0; j < accs.size(); ++j) accs[j] = static_cast<size_t>(i) < sums[j].size() ? sums[j][i] : 0;
     for (size_t k = 0; k < operands.size(); ++k) ins[k] = read[k] ? operands[k][i] : 0;
     out[i] = e.evaluate(accs, ins);
   }
-  return store_results(c.dtype(output), shape, std::move(out));
+  return out;
 }
+
+namespace {
 
 Result<Tensors> run_qcg_linear(const RefContext& c) {
   LinearOperands p = linear_operands(c.graph, c.node);
@@ -327,8 +328,12 @@ Result<Tensors> run_qcg_linear(const RefContext& c) {
     QCG_TRY(segment, reference_linear(p, j));
     segments.push_back(std::move(segment));
   }
+  std::vector<std::span<const double>> sums;
+  for (const LinearReference& segment : segments) sums.emplace_back(segment.y);
+  const auto& epilogue = *c.node.arg("epilogue").get<std::vector<Expr>>();
   Tensors results;
-  for (size_t i = 0; i < c.node.outputs.size(); ++i) results.push_back(apply_epilogue(c, i, segments));
+  for (size_t i = 0; i < epilogue.size(); ++i)
+    results.push_back(store_results(c.dtype(i), c.sizes(i), apply_epilogue(c, epilogue[i], c.sizes(i), sums)));
   return results;
 }
 

@@ -86,6 +86,10 @@ Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values);
 // Results of an expression: doubles, or integers (truncated, wrapped) when that is what the graph stores.
 Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double> values);
 
+// What an epilogue of the node gives for each element of `shape`, from sums and the node's operands.
+std::vector<double> apply_epilogue(const RefContext& c, const Expr& e, const std::vector<int64_t>& shape,
+                                   std::span<const std::span<const double>> sums);
+
 // Dense, held as `dtype` itself: floats are rounded, integers wrap.
 Tensor held_as(DType dtype, const Tensor& t);
 
