@@ -20,6 +20,11 @@ ShapeRule infer_integers, infer_numbers;
 
 namespace rows {
 
+// From the nearer end on, so that a weight of 1 gives `end` whatever `self` is.
+inline constexpr const char kLerp[] =
+    "where(gt(0.5, abs(weight)), add(self, mul(weight, sub(end, self))), sub(end, mul(sub(end, self), sub(1, "
+    "weight))))";
+
 // clang-format off
 inline constexpr OpRow kPointwise[] = {
     {"aten.add.Tensor", "(Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
@@ -49,9 +54,9 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.pow.Tensor_Tensor", "(Tensor self, Tensor exponent) -> Tensor",
      pointwise, infer_power_of_tensors, "power(self, exponent)"},
     {"aten.lerp.Scalar", "(Tensor self, Tensor end, Scalar weight) -> Tensor",
-     pointwise, infer_lerp, "where(gt(0.5, abs(weight)), add(self, mul(weight, sub(end, self))), sub(end, mul(sub(end, self), sub(1, weight))))"},
+     pointwise, infer_lerp, kLerp},
     {"aten.lerp.Tensor", "(Tensor self, Tensor end, Tensor weight) -> Tensor",
-     pointwise, infer_lerp, "where(gt(0.5, abs(weight)), add(self, mul(weight, sub(end, self))), sub(end, mul(sub(end, self), sub(1, weight))))"},
+     pointwise, infer_lerp, kLerp},
     {"aten.addcdiv.default", "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      pointwise, infer_addcmul, "add(self, div(times(value, tensor1), tensor2))"},
     {"aten.addcmul.default", "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
