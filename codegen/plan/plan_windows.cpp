@@ -58,12 +58,11 @@ Status Planner::lower_windows(const Node& node) {
   const size_t spatial = node.arg("kernel").get<std::vector<Dim>>()->size();
   const auto size = split_axes(in.shape, spatial, 1), places = split_axes(out.shape, spatial, 1);
   const auto from = split_axes(in.strides, spatial, 0), to = split_axes(out.strides, spatial, 0);
-  problem.dense_columns = problem.reads_elements() && from[2].is_constant(1);
   std::vector<View> operands;
   for (const ValueId id : *node.arg("operands").get<std::vector<ValueId>>()) {
     const DType dtype = graph_.value(id).dtype;
     View v = broadcast_view(view(id), out.shape);
-    // Some places are computed twice, so that no operand may lie where the result does.
+    // Some places are computed twice: the result must not overwrite an operand.
     if (v.buffer == out.buffer || walks_back(v) || channel_stride(v) < 0)
       v = dense_view(copy_to_temp(v, dtype), v.shape);
     problem.operands.push_back(dtype);

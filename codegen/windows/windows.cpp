@@ -21,7 +21,6 @@ std::string WindowProblem::signature() const {
                                 pair(kernel), pair(stride), pair(dilation), pair(before), dtype_name(input),
                                 has_weight() ? fmt::format(" w={}", dtype_name(weight)) : "", dtype_name(output),
                                 is_grouped() ? fmt::format(" groups of {} to {}", inputs, outputs) : "");
-  if (dense_columns) out += " dense columns";
   if (!epilogue) return out;
   for (size_t i = 0; i < operands.size(); ++i)
     out += fmt::format(" in{}={}{}", i, dtype_name(operands[i]), operand_inner_stride[i] == 0 ? " repeated" : "");
@@ -54,14 +53,14 @@ Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_
   v["y"] = typed(p.output);
   v["store"] = stored_as(p.output);
   v["op"] = p.op;
-  v["last"] = p.args() - 1;
+  v["last"] = p.result();
   std::vector<TemplateValue> operands;
   std::vector<std::string> names;
   for (size_t i = 0; i < p.operands.size(); ++i) {
     TemplateValue o = typed(p.operands[i]);
     o["index"] = i;
     o["inner"] = p.operand_inner_stride[i];
-    o["arg"] = p.args() - 1 - p.operands.size() + i;
+    o["arg"] = p.first_operand() + i;
     o["strides"] = operand_strides + 3 * i;
     operands.push_back(std::move(o));
     names.push_back(fmt::format("in{}", i));
@@ -79,10 +78,9 @@ Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_
   }
   v["inputs"] = p.inputs, v["outputs"] = p.outputs;
   if (on_device(isa)) {
-    add_device_context(v, p.args(), operand_strides + 3 * p.operands.size(), windows_launch(p).threads);
+    add_device_context(v, p.result() + 1, operand_strides + 3 * p.operands.size(), windows_launch(p).threads);
   } else {
     v["grouped"] = p.is_grouped();
-    v["x_w"] = p.dense_columns ? "1" : "s.x_w";
     v["repeats"] = std::ranges::count(p.operand_inner_stride, 0) > 0;
     v["together"] = p.is_grouped() ? 8 : 4;
   }
@@ -163,9 +161,8 @@ Expected slide_exactly(const WindowProblem& p, const CallMemory& call, const std
 Expected finish_exactly(const WindowProblem& p, const CallMemory& call, const std::vector<int64_t>& at,
                         const Expected& sum) {
   const Expr e = in_f32(*p.epilogue);
-  const size_t first = p.args() - 1 - p.operands.size();
   std::vector<double> ins;
-  for (size_t i = first; i < p.args() - 1; ++i) ins.push_back(call.number(i, call.offset_of(i, at)));
+  for (size_t i = p.first_operand(); i < p.result(); ++i) ins.push_back(call.number(i, call.offset_of(i, at)));
   const std::array acc{sum.want}, tolerance{sum.bound};
   if (overflows(e, acc, ins)) return {0, HUGE_VAL};
   return expect_stored(evaluate_with_tolerance(e, acc, tolerance, ins), DType::f32, p.output);
@@ -176,7 +173,7 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
   const auto& p = any.get<WindowProblem>();
   std::vector<std::vector<Expected>> out(1);
   for (const int64_t point : points[0]) {
-    const std::vector<int64_t> at = call.index_of(p.args() - 1, point);
+    const std::vector<int64_t> at = call.index_of(p.result(), point);
     const Expected e = slide_exactly(p, call, at);
     out[0].push_back(p.epilogue ? finish_exactly(p, call, at, e)
                                 : within_range(p.output, e.want, e.bound + half_ulp(p.output, e.want)));

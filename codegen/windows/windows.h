@@ -26,7 +26,7 @@ namespace qcg {
 //   sum, max  of x
 // Channels of a product may be in groups, each of `inputs` of x and `outputs` of y: the sum is over all of the group
 // that c is in, of x[…, group * inputs + k] * weight[i, j, k, c].
-// The epilogue computes what is stored from acc0, that sum or maximum, and operands, which are as large as y or repeated.
+// The epilogue computes an element of y from acc0, that sum or maximum, and from operands that broadcast to y.
 //
 // args: x, weight (of products), operands, y. params: batch, height, width, channels of y, the places along both axes,
 // four strides of x and three of y (elements; channels of y are dense, and those of x unless they are read one by one),
@@ -37,7 +37,6 @@ struct WindowProblem {
   DType input = DType::f32, weight = DType::f32, output = DType::f32;
   Pair kernel{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0};
   int64_t inputs = 1, outputs = 1;  // of a group
-  bool dense_columns = false;       // of x: an image with its channels first
   std::optional<Expr> epilogue;
   std::vector<DType> operands;
   std::vector<int> operand_inner_stride;  // along the channels: 0 or 1
@@ -46,8 +45,9 @@ struct WindowProblem {
   bool is_grouped() const { return inputs > 1 || outputs > 1; }
   // Elements of x are read one by one, wherever they lie.
   bool reads_elements() const { return is_grouped() && input == DType::f32; }
-  size_t args() const { return 2 + (has_weight() ? 1 : 0) + operands.size(); }
-  int64_t terms() const { return kernel[0] * kernel[1] * inputs; }  // of a sum
+  size_t first_operand() const { return has_weight() ? 2 : 1; }        // its argument
+  size_t result() const { return first_operand() + operands.size(); }  // y's argument, the last
+  int64_t terms() const { return kernel[0] * kernel[1] * inputs; }     // of a sum
   std::string signature() const;
 };
 Result<std::string> render_windows(const WindowProblem& problem, Isa isa, std::string_view symbol);

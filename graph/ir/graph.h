@@ -42,7 +42,8 @@
 //   qcg.rows(operands, steps, reduce, stores, shape) -> outputs    reductions along the last axis of `shape`, to which the
 //       operands broadcast, and pointwise work around them (row_program.h); output i is step stores[i]: [...] = shape, or [..., 1]
 //       where the step has one value per row
-//   qcg.windows(x [batch, axes…, C], weight [kernel…, K, N], op, kernel, stride, dilation, before, places, operands, epilogue) -> [batch, places…, C]
+//   qcg.windows(x [batch, axes…, C], weight [kernel…, K, N], op, kernel, stride, dilation, before, places, operands, epilogue)
+//       -> [batch, places…, C]
 //       by channel, over the elements of x at place * stride - before + tap * dilation, as far as there are any: their sum, their
 //       maximum (op sum, max; no weight), or the sum of each times its tap's weight (product). One or two axes. A product
 //       has C / K groups, in order: channel n of the N in y sums over the K channels of x that its group has

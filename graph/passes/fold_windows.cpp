@@ -4,8 +4,8 @@
 //   %y = qcg.loop([%w, @a, @b], [relu(add(mul(in0, in1), in2))])
 //                               ->  %y = qcg.windows(%x, @k, …, operands = [@a, @b], epilogue = [relu(add(mul(acc0, in0), in1))])
 //
-// Only one that reads them alone, computes in f32, gives one floating result of their shape and reads floats besides.
-// What windows give in fewer bits than f32 is still rounded to them: the results are those of the loop.
+// The loop is the only reader of the windows, computes in f32, reads floats and gives one floating result of their shape.
+// A result of windows that has 16 bits is still rounded to them, so that the bits of y stay the same.
 //
 // Gates: epilogue_max_operands, epilogue_max_nodes, as for epilogues of linears.
 //

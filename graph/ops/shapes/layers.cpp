@@ -348,7 +348,7 @@ static bool are_groups(const Dim& channels, const Dim& inputs, const Dim& result
   return groups > 0 && results.constant() > 0 && results.constant() % groups == 0;
 }
 
-// At most one expression, of acc0, which is what a window gives, and of operands that broadcast to the result.
+// The epilogue is one expression or none. It reads acc0, the result of a window, and operands that broadcast to y.
 static Status check_slid_epilogue(const OpArgs& a, const Shape& shape) {
   const auto& operands = a.tensors("operands");
   const auto& epilogue = a.exprs("epilogue");
