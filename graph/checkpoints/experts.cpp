@@ -66,15 +66,48 @@ Status check_rows(const std::vector<Tensor>& parts, size_t each, const std::vect
   return {};
 }
 
-Result<Tensor> join_plain(const std::vector<Tensor>& parts, size_t each, const std::vector<std::string>& names) {
+// [E * 2 I, …] of gates and ups in turn, from those of I of the one and I of the other.
+Tensor alternate_rows(const Tensor& stacked, int64_t experts) {
+  const int64_t each = stacked.shape[0] / experts, half = each / 2;
+  std::vector<int64_t> rows;
+  for (int64_t e = 0; e < experts; ++e)
+    for (int64_t i = 0; i < each; ++i) rows.push_back(e * each + i / 2 + i % 2 * half);
+  return gather_rows(stacked, rows);
+}
+
+Result<Tensor> join_plain(const std::vector<Tensor>& parts, size_t each, const std::vector<std::string>& names,
+                          JoinedExperts order) {
   QCG_CHECK(check_rows(parts, each, names));
   QCG_TRY(rows, join_rows(parts, names));
   const auto experts = static_cast<int64_t>(parts.size() / each);
-  return rows.reshape({experts, rows.shape[0] / experts, rows.shape[1]});
+  if (order == JoinedExperts::alternating && each == 2) rows = alternate_rows(rows, experts);
+  const Tensor joined = rows.reshape({experts, rows.shape[0] / experts, rows.shape[1]});
+  return order == JoinedExperts::alternating ? joined.transpose(1, 2).contiguous() : joined;
+}
+
+// Biases [E, I] of gates and ups as [E, 2 I].
+void alternate_biases(Checkpoint& out) {
+  constexpr std::string_view kGate = ".gate_proj_bias", kUp = ".up_proj_bias";
+  std::vector<std::string> bases;
+  for (const auto& [name, tensor] : out.tensors)
+    if (name.ends_with(kGate)) bases.push_back(name.substr(0, name.size() - kGate.size()));
+  for (const std::string& base : bases) {
+    const std::vector<std::string> names = {base + std::string(kGate), base + std::string(kUp)};
+    const auto up = out.tensors.find(names[1]);
+    if (up == out.tensors.end()) continue;
+    const Tensor gate = out.tensors.find(names[0])->second;
+    const std::string joined = base + ".gate_up_proj_bias";
+    out.joined.emplace(joined, [gate, up = up->second, names]() -> Result<Tensor> {
+      if (gate.shape != up.shape || gate.shape.size() != 2) return unlike(names, 1, "is of another shape");
+      QCG_TRY(rows, join_rows({gate.transpose(0, 1), up.transpose(0, 1)}, names));  // [2 I, E]
+      return alternate_rows(rows, 1).transpose(0, 1).contiguous();
+    });
+    for (const std::string& name : names) out.part_of.emplace(name, joined);
+  }
 }
 
 Result<QuantizedWeight> join_quantized(const std::vector<WeightReader>& readers, size_t each,
-                                       const std::vector<std::string>& names) {
+                                       const std::vector<std::string>& names, JoinedExperts order) {
   std::vector<QuantizedWeight> parts;
   for (size_t i = 0; i < readers.size(); ++i) {
     QCG_TRY(part, readers[i]());
@@ -97,9 +130,11 @@ Result<QuantizedWeight> join_quantized(const std::vector<WeightReader>& readers,
     for (const QuantizedWeight& part : parts) all.push_back(part.*member);
     if (member == &QuantizedWeight::codes) QCG_CHECK(check_rows(all, each, names));
     QCG_TRY(rows, join_rows(all, names));
-    out.*member = std::move(rows);
+    const bool alternate = order == JoinedExperts::alternating && each == 2;
+    out.*member = alternate ? alternate_rows(rows, static_cast<int64_t>(readers.size() / each)) : std::move(rows);
   }
   out.matrices = static_cast<int64_t>(readers.size() / each);
+  out.turned = order == JoinedExperts::alternating;
   return out;
 }
 
@@ -118,7 +153,8 @@ std::vector<std::string> find_parts(const Map& stored, const std::string& base, 
 
 }  // namespace
 
-void join_experts(Checkpoint& out) {
+void join_experts(Checkpoint& out, JoinedExperts order) {
+  if (order == JoinedExperts::alternating) alternate_biases(out);
   std::map<std::string, int64_t> bases;
   const auto add = [&](const std::string& name) {
     if (const auto found = expert_of(name)) {
@@ -137,11 +173,12 @@ void join_experts(Checkpoint& out) {
       if (!plain.empty()) {
         std::vector<Tensor> parts;
         for (const std::string& part : plain) parts.push_back(out.tensors.find(part)->second);
-        out.joined.emplace(name, [parts, each, plain] { return join_plain(parts, each, plain); });
+        out.joined.emplace(name, [parts, each, plain, order] { return join_plain(parts, each, plain, order); });
       } else if (!quantized.empty()) {
         std::vector<WeightReader> readers;
         for (const std::string& part : quantized) readers.push_back(out.weights.find(part)->second);
-        out.weights.emplace(name, [readers, each, quantized] { return join_quantized(readers, each, quantized); });
+        out.weights.emplace(
+            name, [readers, each, quantized, order] { return join_quantized(readers, each, quantized, order); });
       } else {
         continue;
       }

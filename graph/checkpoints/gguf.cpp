@@ -1,5 +1,6 @@
 #include "graph/checkpoints/gguf.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <set>
@@ -7,13 +8,14 @@
 #include "graph/checkpoints/gguf_names.h"
 #include "graph/checkpoints/gguf_types.h"
 #include "graph/checkpoints/kinds.h"
+#include "graph/ir/elements.h"
 #include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kMagic = "GGUF", kWeightEnd = ".weight", kNvfp4Format = "nvfp4";
 constexpr uint64_t kMostTensors = 100'000, kMostValues = 65'536, kMostName = 1024;
 constexpr const char* kDamaged = "the file is damaged or was cut off: copy or convert it again";
 
@@ -173,12 +175,23 @@ class GgufReader {
     out.kind = "gguf";
     out.files = {file_->path()};
     for (const TensorInfo& info : header_.tensors) QCG_CHECK(add(info, *architecture, out));
+    if (architecture->adds_one) subtract_one_from_norms(out);
     tie_head(out);
-    join_experts(out);
+    join_experts(out, architecture->alternates ? JoinedExperts::alternating : JoinedExperts::stacked);
     return out;
   }
 
  private:
+  // A number of bf16 plus 1, rounded to f32, less 1 has no more bits than before.
+  static void subtract_one_from_norms(Checkpoint& out) {
+    for (auto& [name, tensor] : out.tensors) {
+      if (!name.ends_with("norm.weight")) continue;
+      auto weights = read_elements<float>(tensor);
+      for (float& w : *weights) w -= 1;
+      tensor = make_tensor(DType::f32, tensor.shape, weights);
+    }
+  }
+
   std::string where(const TensorInfo& info) const { return file_->path() + ": " + quote(info.name); }
 
   // Empty: as they lie.
@@ -194,7 +207,12 @@ class GgufReader {
   }
 
   Status add(const TensorInfo& info, const GgufArchitecture& architecture, Checkpoint& out) {
-    const std::string name = hugging_face_name(info.name).value_or(info.name);
+    if (is_scale_of_nvfp4(info)) {
+      const std::string note = "scales of activations are not used: activations stay floating";
+      if (info.name.ends_with(".input_scale") && !std::ranges::count(out.notes, note)) out.notes.push_back(note);
+      return {};
+    }
+    const std::string name = hugging_face_name(architecture, info.name).value_or(info.name);
     const GgufType* type = find_gguf_type(info.type);
     if (!type || (!type->plain && !type->read)) {
       const std::string what = type ? std::string(type->name) : "number " + std::to_string(info.type);
@@ -223,6 +241,42 @@ class GgufReader {
     return {};
   }
 
+  const TensorInfo* find_tensor(const std::string& name) const {
+    const auto found = std::ranges::find(header_.tensors, name, &TensorInfo::name);
+    return found == header_.tensors.end() ? nullptr : &*found;
+  }
+
+  // "NAME.scale" of "NAME.weight" of nvfp4, by which the weight is multiplied; "NAME.input_scale", which nothing reads.
+  bool is_scale_of_nvfp4(const TensorInfo& info) const {
+    const size_t dot = info.name.rfind('.');
+    if (dot == info.name.npos || (info.name.substr(dot) != ".scale" && info.name.substr(dot) != ".input_scale"))
+      return false;
+    const TensorInfo* weight = find_tensor(info.name.substr(0, dot) + std::string(kWeightEnd));
+    const GgufType* type = weight ? find_gguf_type(weight->type) : nullptr;
+    return type && type->format == kNvfp4Format;
+  }
+
+  // One element, or one per expert.
+  Result<Tensor> global_scale_of(const TensorInfo& weight) const {
+    if (!weight.name.ends_with(kWeightEnd)) return Tensor();
+    const TensorInfo* found = find_tensor(weight.name.substr(0, weight.name.size() - kWeightEnd.size()) + ".scale");
+    if (!found) return Tensor();
+    if (found->shape != std::vector<int64_t>{1} || weight.shape.size() != 2)
+      return Error::unsupported(where(*found), "scales of several experts", "quantize experts without a global scale");
+    const GgufType* type = find_gguf_type(found->type);
+    if (!type || type->plain != DType::f32) return Error::bad_input(where(*found), "is no number of f32", kDamaged);
+    QCG_TRY(bytes, bytes_of(*found, *type));
+    return tensor_of(DType::f32, {1}, bytes);
+  }
+
+  Tensor tensor_of(DType dtype, const std::vector<int64_t>& shape, std::span<const std::byte> bytes) const {
+    Tensor tensor;
+    tensor.dtype = dtype, tensor.shape = shape;
+    tensor.strides = Tensor::row_major_strides(shape);
+    tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_});
+    return tensor;
+  }
+
   // A gate of one row is a vector in the file.
   static std::vector<int64_t> shape_of(const TensorInfo& info, const std::string& name) {
     if (info.shape.size() != 1 || !name.ends_with(".shared_expert_gate.weight")) return info.shape;
@@ -233,18 +287,21 @@ class GgufReader {
                     std::span<const std::byte> bytes, const std::vector<int64_t>& shape,
                     const std::vector<int64_t>& rows, Checkpoint& out) const {
     if (type.plain) {
-      Tensor tensor;
-      tensor.dtype = *type.plain, tensor.shape = shape;
-      tensor.strides = Tensor::row_major_strides(shape);
-      tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_});
+      const Tensor tensor = tensor_of(*type.plain, shape, bytes);
       out.tensors.emplace(name, rows.empty() ? tensor : gather_rows(tensor, rows));
       return {};
     }
     if (shape.size() != 2)
       return Error::unsupported(where(info), "a quantized tensor of " + std::to_string(shape.size()) + " axes",
                                 "matrices are read");
-    out.weights.emplace(name, [&type, bytes, shape, rows, file = file_] {
+    Tensor global;
+    if (type.format == kNvfp4Format) {
+      QCG_TRY(scale, global_scale_of(info));
+      global = std::move(scale);
+    }
+    out.weights.emplace(name, [&type, bytes, shape, rows, global, file = file_] {
       QuantizedWeight weight = read_gguf_weight(type, bytes, shape[0], shape[1]);
+      weight.global = global;
       if (rows.empty()) return Result<QuantizedWeight>(std::move(weight));
       for (Tensor* part : {&weight.codes, &weight.scale, &weight.offset})
         if (part->bound()) *part = gather_rows(*part, rows);

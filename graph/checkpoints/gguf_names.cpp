@@ -1,19 +1,14 @@
 #include "graph/checkpoints/gguf_names.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace qcg {
 
 namespace {
 
-constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", true}, {"qwen2", false}, {"qwen3", false}, {"qwen2moe", false}, {"qwen3moe", false}};
-
-using Pair = std::pair<std::string_view, std::string_view>;
-constexpr Pair kOfModel[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-constexpr Pair kOfLayer[] = {
+constexpr GgufName kNames[] = {
+    {"token_embd", "embed_tokens"},
+    {"output_norm", "norm"},
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
@@ -35,8 +30,85 @@ constexpr Pair kOfLayer[] = {
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 };
 
-std::optional<std::string_view> look_up(std::string_view name, const auto& table) {
-  for (const auto& [gguf, hugging_face] : table)
+constexpr GgufName kGemma2[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+constexpr GgufName kNormsBehind[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+constexpr GgufName kGlm4[] = {
+    {"post_attention_norm", "post_self_attn_layernorm"},
+    {"post_ffw_norm", "post_mlp_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr GgufName kGlm4Moe[] = {
+    {"post_attention_norm", "post_attention_layernorm"}, {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},  {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+};
+constexpr GgufName kGptOss[] = {
+    {"attn_sinks.weight", "self_attn.sinks"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.router"},
+    {"ffn_gate_exps.bias", "mlp.experts.gate_proj_bias"},
+    {"ffn_up_exps.bias", "mlp.experts.up_proj_bias"},
+    {"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
+};
+constexpr GgufName kGraniteMoe[] = {
+    {"ffn_gate_inp", "block_sparse_moe.router"},
+    {"ffn_gate_exps", "block_sparse_moe.experts.*.gate_proj"},
+    {"ffn_up_exps", "block_sparse_moe.experts.*.up_proj"},
+    {"ffn_down_exps", "block_sparse_moe.experts.*.down_proj"},
+};
+constexpr GgufName kHunyuan[] = {
+    {"attn_q_norm", "self_attn.query_layernorm"},
+    {"attn_k_norm", "self_attn.key_layernorm"},
+};
+constexpr GgufName kPhi2[] = {
+    {"output_norm", "final_layernorm"},
+    {"attn_output", "self_attn.dense"},
+    {"ffn_up", "mlp.fc1"},
+    {"ffn_down", "mlp.fc2"},
+};
+constexpr GgufName kPhi3[] = {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_up", "mlp.gate_up_proj"}};
+constexpr GgufName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
+
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "llama", .interleaves = true},
+    {.name = "qwen2"},
+    {.name = "qwen3"},
+    {.name = "qwen2moe"},
+    {.name = "qwen3moe"},
+    {.name = "arcee", .interleaves = true},
+    {.name = "command-r"},
+    {.name = "ernie4_5"},
+    {.name = "exaone4", .own = kNormsBehind},
+    {.name = "gemma", .adds_one = true},
+    {.name = "gemma2", .adds_one = true, .own = kGemma2},
+    {.name = "gemma3", .adds_one = true, .own = kGemma2},
+    {.name = "glm4", .own = kGlm4},
+    {.name = "glm4moe", .own = kGlm4Moe},
+    {.name = "gpt-oss", .alternates = true, .own = kGptOss},
+    {.name = "granite", .interleaves = true},
+    {.name = "granitemoe", .interleaves = true, .own = kGraniteMoe},
+    {.name = "hunyuan-dense", .own = kHunyuan},
+    {.name = "nemotron", .adds_one = true},
+    {.name = "olmo", .interleaves = true},
+    {.name = "olmo2", .own = kNormsBehind},
+    {.name = "olmoe"},
+    {.name = "phi2", .own = kPhi2},
+    {.name = "phi3", .own = kPhi3},
+    {.name = "seed_oss", .own = kNormsBehind},
+    {.name = "smollm3", .interleaves = true},
+    {.name = "stablelm"},
+    {.name = "starcoder2", .own = kStarcoder2},
+};
+
+std::optional<std::string_view> look_up(std::string_view name, std::span<const GgufName> names) {
+  for (const auto& [gguf, hugging_face] : names)
     if (gguf == name) return hugging_face;
   return std::nullopt;
 }
@@ -55,22 +127,28 @@ std::string known_gguf_architectures() {
   return out;
 }
 
-std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
-  const size_t dot = gguf_name.rfind('.');
-  if (dot == gguf_name.npos) return std::nullopt;
-  std::string_view module = gguf_name.substr(0, dot);
-  const std::string end(gguf_name.substr(dot));  // ".weight", ".bias"
-  if (const auto found = look_up(module, kOfModel)) return std::string(*found) + end;
-  constexpr std::string_view kLayer = "blk.";
-  if (!module.starts_with(kLayer)) return std::nullopt;
-  module.remove_prefix(kLayer.size());
-  const std::string number(module.substr(0, module.find('.')));
-  if (number.empty() || number.size() > 6 || number.size() == module.size() ||
-      !std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
-  const auto found = look_up(module.substr(number.size() + 1), kOfLayer);
+std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name) {
+  constexpr std::string_view kLayer = "blk.", kHead = "output.";
+  if (gguf_name.starts_with(kHead)) return "lm_head." + std::string(gguf_name.substr(kHead.size()));
+  std::string in = "model.";
+  std::string_view rest = gguf_name;
+  if (rest.starts_with(kLayer)) {
+    rest.remove_prefix(kLayer.size());
+    const std::string number(rest.substr(0, rest.find('.')));
+    if (number.empty() || number.size() > 6 || number.size() == rest.size() ||
+        !std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      return std::nullopt;
+    rest.remove_prefix(number.size() + 1);
+    in += "layers." + number + ".";
+  }
+  if (const auto whole = look_up(rest, architecture.own)) return in + std::string(*whole);
+  const size_t dot = rest.rfind('.');
+  if (dot == rest.npos) return std::nullopt;
+  const std::string_view module = rest.substr(0, dot);
+  auto found = look_up(module, architecture.own);
+  if (!found) found = look_up(module, kNames);
   if (!found) return std::nullopt;
-  return "model.layers." + number + "." + std::string(*found) + end;
+  return in + std::string(*found) + std::string(rest.substr(dot));  // ".weight", ".bias"
 }
 
 }  // namespace qcg

@@ -179,6 +179,21 @@ void read_tq2_0(const std::byte* p, const GgufBlock& out) {
   for (int64_t i = 0; i < 256; ++i) out.codes[i] = static_cast<int8_t>(pair_of_bits(p, i) - 1);
 }
 
+// An exponent, 16 bytes of nibbles: e2m1(q) * 2^(exponent - 127)
+void read_mxfp4(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = static_cast<float>(element_to_double(DType::f8e8m0, p));
+  read_nibbles(p + 1, 16, 0, out.codes);
+}
+
+// 4 scales of e4m3 without sign, 32 bytes of nibbles: e2m1(q) * scale. What would be NaN is 0.
+void read_nvfp4(const std::byte* p, const GgufBlock& out) {
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::byte magnitude = p[i] & std::byte{0x7f};
+    out.scales[i] = magnitude == std::byte{0x7f} ? 0 : static_cast<float>(element_to_double(DType::f8e4m3, &magnitude));
+    read_nibbles(p + 4 + 8 * i, 8, 0, out.codes + 16 * i);
+  }
+}
+
 // clang-format off
 constexpr GgufType kGgufTypes[] = {
     {.id = 0,  .name = "F32",  .elements = 1,   .bytes = 4,   .plain = DType::f32},
@@ -198,6 +213,8 @@ constexpr GgufType kGgufTypes[] = {
     {.id = 23, .name = "IQ4_XS", .elements = 256, .bytes = 136, .plain = {}, .group = 32, .low = -128, .high = 127, .read = read_iq4_xs},
     {.id = 34, .name = "TQ1_0", .elements = 256, .bytes = 54, .plain = {}, .group = 256, .scale = DType::f16, .low = -8, .high = 7, .read = read_tq1_0},
     {.id = 35, .name = "TQ2_0", .elements = 256, .bytes = 66, .plain = {}, .group = 256, .scale = DType::f16, .low = -8, .high = 7, .read = read_tq2_0},
+    {.id = 39, .name = "MXFP4", .elements = 32, .bytes = 17, .plain = {}, .group = 32, .scale = DType::f8e8m0, .format = "mxfp4", .read = read_mxfp4},
+    {.id = 40, .name = "NVFP4", .elements = 64, .bytes = 36, .plain = {}, .group = 16, .scale = DType::f8e4m3, .format = "nvfp4", .read = read_nvfp4},
     // Numbers of their tables are in no scheme.
     {.id = 16, .name = "IQ2_XXS", .elements = 256, .bytes = 66, .plain = {}},
     {.id = 18, .name = "IQ3_XXS", .elements = 256, .bytes = 98, .plain = {}},
@@ -213,6 +230,17 @@ const GgufType* find_gguf_type(uint32_t id) {
   return nullptr;
 }
 
+namespace {
+
+// Two codes a byte, that of the even k in the low nibble.
+Elements<uint8_t> pack_nibbles(const std::vector<int8_t>& codes) {
+  std::vector<uint8_t> out(codes.size() / 2);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
+  return out;
+}
+
+}  // namespace
+
 QuantizedWeight read_gguf_weight(const GgufType& type, std::span<const std::byte> bytes, int64_t n, int64_t k) {
   const auto blocks = static_cast<size_t>(n * (k / type.elements));
   const auto per_block = static_cast<size_t>(type.elements / type.group);
@@ -224,7 +252,9 @@ QuantizedWeight read_gguf_weight(const GgufType& type, std::span<const std::byte
                type.has_offsets ? offsets.data() + b * per_block : nullptr});
   QuantizedWeight out;
   const std::vector<int64_t> groups = {n, k / type.group};
-  out.codes = make_tensor(DType::i8, {n, k}, Elements<int8_t>(std::move(codes)));
+  out.format = type.format;
+  out.codes = type.format.empty() ? make_tensor(DType::i8, {n, k}, Elements<int8_t>(std::move(codes)))
+                                  : make_tensor(DType::u8, {n, k / 2}, pack_nibbles(codes));
   std::vector<std::byte> stored(scales.size() * dtype_bytes(type.scale));
   for (size_t i = 0; i < scales.size(); ++i)
     double_to_element(type.scale, scales[i], stored.data() + i * dtype_bytes(type.scale));

@@ -18,7 +18,7 @@ namespace qcg {
 
 // One block, taken apart.
 struct GgufBlock {
-  int8_t* codes;   // `elements` of them
+  int8_t* codes;   // `elements` of them; of a type with a format 0..15
   float* scales;   // elements / group
   float* offsets;  // elements / group; null: the type has none
 };
@@ -32,6 +32,7 @@ struct GgufType {
   DType scale = DType::f32;    // that holds every scale
   int low = 0, high = 0;       // of codes
   bool has_offsets = false;
+  std::string_view format{};                                             // of QuantizedWeight
   void (*read)(const std::byte* block, const GgufBlock& out) = nullptr;  // null: no scheme holds it exactly
 };
 

@@ -64,8 +64,14 @@ std::string weight_of(const std::string& linear);  // "a.weight" of "a", and "we
 // Where the output embedding is not stored, it is the input embedding.
 void tie_head(Checkpoint& out);
 
+// How one parameter has the gates and ups of all experts, E matrices of I rows and K columns each.
+enum class JoinedExperts {
+  stacked,      // [E, 2 I, K]: the rows of the gate, then those of the up
+  alternating,  // [E, K, 2 I]: a column of the gate, one of the up, and so on, as gpt-oss has them; down is turned too
+};
+
 // Adds what graphs have of all experts where the checkpoint has it expert by expert.
-void join_experts(Checkpoint& out);
+void join_experts(Checkpoint& out, JoinedExperts order = JoinedExperts::stacked);
 
 // A whole number of the configuration from `least` to `most`, or `missing` where it says nothing.
 Result<int64_t> config_number(const JsonCursor& config, std::string_view key, int64_t missing, int64_t least,

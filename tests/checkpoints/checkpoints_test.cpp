@@ -10,6 +10,7 @@
 
 #include "dense_graph.h"
 #include "graph/checkpoints/checkpoint.h"
+#include "graph/checkpoints/gguf_names.h"
 #include "graph/passes/pass_list.h"
 #include "tests/paths.h"
 
@@ -306,7 +307,9 @@ TEST_CASE("GGUF: every number is that of the library, under the names of Hugging
       {"2.self_attn.k_proj.weight", 8, "w8", 32},  {"2.self_attn.v_proj.weight", 8, "w4", 16},
       {"2.self_attn.o_proj.weight", 12, "w4", 16}, {"2.mlp.gate_proj.weight", 12, "w8", 32},
       {"2.mlp.up_proj.weight", 12, "w8", 32},      {"2.mlp.down_proj.weight", 12, "w8", 32},
-      {"6.mlp.gate_proj.weight", 12, "w4", 0},     {"6.mlp.up_proj.weight", 12, "w4", 0}};
+      {"6.mlp.gate_proj.weight", 12, "w4", 0},     {"6.mlp.up_proj.weight", 12, "w4", 0},
+      {"8.mlp.gate_proj.weight", 12, "f4", 32},    {"8.mlp.up_proj.weight", 12, "f4", 16},
+      {"8.mlp.down_proj.weight", 12, "f4", 16}};
   std::vector<DenseLinear> linears;
   for (const Row& row : rows) linears.push_back({layers + row.name, row.n, 256});
   linears.push_back({"lm_head.weight", 8, 256});  // tied to the input embedding
@@ -681,9 +684,9 @@ TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
 
 namespace {
 
-// A GGUF file of one tensor of f32, with as many bytes of zeros as it needs. `sizes`: the fastest one first.
+// A GGUF file of one tensor of f32: these numbers, then zeros. `sizes`: the fastest one first.
 void write_gguf(const std::string& path, const std::string& architecture, const std::string& name,
-                const std::vector<uint64_t>& sizes) {
+                const std::vector<uint64_t>& sizes, const std::vector<float>& numbers = {}) {
   std::string out = "GGUF";
   const auto put = [&](auto number) { out.append(reinterpret_cast<const char*>(&number), sizeof number); };
   const auto text = [&](const std::string& t) { put(uint64_t{t.size()}), out += t; };
@@ -695,8 +698,10 @@ void write_gguf(const std::string& path, const std::string& architecture, const 
   for (const uint64_t size : sizes) put(size), bytes *= size;
   put(kF32), put(uint64_t{0});
   out.resize((out.size() + 31) / 32 * 32);
+  const size_t data = out.size();
+  for (const float number : numbers) put(number);
   spit(path, out);
-  fs::resize_file(path, out.size() + bytes);
+  fs::resize_file(path, data + bytes);
 }
 
 }  // namespace
@@ -709,6 +714,77 @@ TEST_CASE("GGUF: experts are not made without number, and a gate of one row is a
   CHECK(many.error().message == "claims 2000000 experts");
   write_gguf(dir / "gate.gguf", "qwen2moe", "blk.0.ffn_gate_inp_shexp.weight", {64});
   CHECK(read_dense({{"model.layers.0.mlp.shared_expert_gate.weight", 1, 64}}, {.weights = {dir / "gate.gguf"}}).ok());
+}
+
+TEST_CASE("GGUF: names are those of each architecture in Hugging Face") {
+  struct Row {
+    const char *architecture, *gguf, *hugging_face;
+  };
+  for (const Row& row :
+       {Row{"llama", "blk.12.attn_q.weight", "model.layers.12.self_attn.q_proj.weight"},
+        {"llama", "output.weight", "lm_head.weight"},
+        {"llama", "output_norm.weight", "model.norm.weight"},
+        {"qwen2", "blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj.bias"},
+        {"gemma2", "blk.0.ffn_norm.weight", "model.layers.0.pre_feedforward_layernorm.weight"},
+        {"gemma3", "blk.0.post_ffw_norm.weight", "model.layers.0.post_feedforward_layernorm.weight"},
+        {"olmo2", "blk.0.post_attention_norm.weight", "model.layers.0.post_attention_layernorm.weight"},
+        {"glm4", "blk.0.ffn_up.weight", "model.layers.0.mlp.gate_up_proj.weight"},
+        {"glm4moe", "blk.1.exp_probs_b.bias", "model.layers.1.mlp.gate.e_score_correction_bias"},
+        {"granitemoe", "blk.0.ffn_up_exps.weight", "model.layers.0.block_sparse_moe.experts.*.up_proj.weight"},
+        {"gpt-oss", "blk.0.attn_sinks.weight", "model.layers.0.self_attn.sinks"},
+        {"hunyuan-dense", "blk.0.attn_q_norm.weight", "model.layers.0.self_attn.query_layernorm.weight"},
+        {"phi2", "output_norm.bias", "model.final_layernorm.bias"},
+        {"phi3", "blk.0.attn_qkv.weight", "model.layers.0.self_attn.qkv_proj.weight"},
+        {"starcoder2", "blk.0.ffn_down.bias", "model.layers.0.mlp.c_proj.bias"}}) {
+    const GgufArchitecture* architecture = find_gguf_architecture(row.architecture);
+    REQUIRE_MESSAGE(architecture, row.architecture);
+    CHECK(hugging_face_name(*architecture, row.gguf) == row.hugging_face);
+  }
+  const GgufArchitecture* llama = find_gguf_architecture("llama");
+  for (const char* name : {"", ".", "rope_freqs.weight", "blk.", "blk.x.attn_q.weight", "blk.1.", "blk.1.attn_q"})
+    CHECK_MESSAGE(!hugging_face_name(*llama, name), name);
+  CHECK(!find_gguf_architecture("clip"));
+}
+
+TEST_CASE("GGUF: gpt-oss has columns of gates and ups in turn") {
+  const auto expected = read_safetensors(fixture("gguf_gpt_oss.expected.safetensors"));
+  REQUIRE(expected.ok());
+  const TempDir dir;
+  for (const auto& [layer, scheme] : {std::pair{"0", "f4"}, {"1", "dense"}}) {
+    const std::string weight = std::string("model.layers.") + layer + ".mlp.experts.gate_up_proj";
+    std::string text = experts_graph(weight, "[3, 64, 48]");
+    for (size_t at; (at = text.find("bf16")) != text.npos;) text.replace(at, 4, "f32");
+    spit(dir / "graph.json", text);
+    const auto graph = read_model(dir / "graph.json", {.weights = {fixture("gguf_gpt_oss.gguf")}});
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    const Graph after = lowered(*graph);
+    CHECK(*after.nodes[0].arg("scheme").get<std::string>() == scheme);
+    for (const Graph& g : {*graph, after}) {
+      const auto y = evaluate_graph(g, identities(3, 64, DType::f32));
+      REQUIRE_MESSAGE(y.ok(), y.error().to_string());
+      check_numbers(*read_elements<double>((*y)[0]), expected->tensors.at(weight), 0, weight);
+    }
+  }
+  const std::string bias = "model.layers.0.mlp.experts.gate_up_proj_bias";
+  const auto checkpoint = open_checkpoint(fixture("gguf_gpt_oss.gguf"));
+  REQUIRE(checkpoint.ok());
+  const auto joined = checkpoint->joined.at(bias)();
+  REQUIRE(joined.ok());
+  CHECK(joined->shape == std::vector<int64_t>{3, 48});
+  check_numbers(*read_elements<double>(*joined), expected->tensors.at(bias), 0, bias);
+}
+
+TEST_CASE("GGUF: weights of norms that were stored plus 1 are those of the model") {
+  const TempDir dir;
+  const float tiny = 0x1.ap-19f;
+  const std::vector<float> plus_one = {1, 1.5f, 1 + tiny, 0.1f + 1};
+  for (const auto& [architecture, want] :
+       {std::pair<std::string, std::vector<float>>{"llama", plus_one}, {"gemma", {0, 0.5f, tiny, (0.1f + 1) - 1}}}) {
+    write_gguf(dir / "a.gguf", architecture, "blk.0.attn_norm.weight", {4}, plus_one);
+    const auto checkpoint = open_checkpoint(dir / "a.gguf");
+    REQUIRE_MESSAGE(checkpoint.ok(), checkpoint.error().to_string());
+    CHECK(*read_elements<float>(checkpoint->tensors.at("model.layers.0.input_layernorm.weight")) == want);
+  }
 }
 
 TEST_CASE("a GGUF file that was cut off or changed anywhere is an error or a checkpoint, never more") {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes gguf.gguf with the library gguf (PyPI), and gguf.expected.safetensors with what that library dequantizes it to.
+"""Writes gguf.gguf and gguf_gpt_oss.gguf with the library gguf (PyPI), and what that library dequantizes them to: *.expected.safetensors.
 
 The numbers of K-quants and of IQ types are random bytes: the library reads these types and does not write them.
 """
@@ -26,6 +26,9 @@ def random_blocks(kind, n):
     block, size = gguf.GGML_QUANT_SIZES[kind]
     raw = rng.integers(0, 256, (n, K // block, size), dtype=np.uint8)
     scales = (rng.random((n, K // block, 2)) * 0.01 + 0.001).astype(np.float16).view(np.uint8)
+    if kind == gguf.GGMLQuantizationType.NVFP4:  # any scales of e4m3 without sign, also what would be NaN
+        raw[..., :4] &= 0x7F
+        return raw.reshape(n, -1)
     # f16 d, or d and dmin.
     first, last = {
         "Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210),
@@ -37,7 +40,7 @@ def random_blocks(kind, n):
 
 def add(name, hugging_face, kind, n, heads=0):
     Q = gguf.GGMLQuantizationType
-    if kind.name.endswith("_K") or kind.name.startswith("IQ"):
+    if kind.name.endswith("_K") or kind.name.startswith("IQ") or kind == Q.NVFP4:
         data = random_blocks(kind, n)
     else:
         data = quantize(rng.standard_normal((n, K)).astype(np.float32) * 0.1, kind)
@@ -82,8 +85,37 @@ experts(["blk.3.ffn_gate_exps.weight", "blk.3.ffn_up_exps.weight"], "model.layer
 experts(["blk.3.ffn_down_exps.weight"], "model.layers.3.mlp.experts.down_proj", [Q.Q4_K], 4)
 experts(["blk.4.ffn_gate_exps.weight", "blk.4.ffn_up_exps.weight"], "model.layers.4.mlp.experts.gate_up_proj", [Q.BF16, Q.BF16], 2)
 experts(["blk.5.ffn_gate_exps.weight", "blk.5.ffn_up_exps.weight"], "model.layers.5.mlp.experts.gate_up_proj", [Q.Q4_0, Q.Q8_0], 2)
+add("blk.8.ffn_gate.weight", "model.layers.8.mlp.gate_proj.weight", Q.MXFP4, 12)
+add("blk.8.ffn_up.weight", "model.layers.8.mlp.up_proj.weight", Q.NVFP4, 12)
+add("blk.8.ffn_down.weight", "model.layers.8.mlp.down_proj.weight", Q.NVFP4, 12)
+writer.add_tensor("blk.8.ffn_down.scale", np.array([0.5], dtype=np.float32))
+expected["model.layers.8.mlp.down_proj.weight"] *= np.float32(0.5)
 writer.write_header_to_file()
 writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
 writer.close()
 save_file(expected, "gguf.expected.safetensors")
+
+# gpt-oss: matrices of gates and ups of 3 experts, which Hugging Face has as [K, 2 I] of columns in turn.
+EXPERTS, I, H = 3, 24, 64
+alternating = {}
+writer = gguf.GGUFWriter("gguf_gpt_oss.gguf", "gpt-oss")
+halves, biases = [], []
+for part in ("gate", "up"):
+    data = quantize(rng.standard_normal((EXPERTS * I, H)).astype(np.float32) * 0.1, Q.MXFP4)
+    writer.add_tensor(f"blk.0.ffn_{part}_exps.weight", data.reshape(EXPERTS, I, -1), raw_dtype=Q.MXFP4)
+    halves.append(dequantize(data, Q.MXFP4).reshape(EXPERTS, I, H))
+    biases.append(rng.standard_normal((EXPERTS, I)).astype(np.float32))
+    writer.add_tensor(f"blk.0.ffn_{part}_exps.bias", biases[-1])
+    halves.append(rng.standard_normal((EXPERTS, I, H)).astype(np.float32))
+    writer.add_tensor(f"blk.1.ffn_{part}_exps.weight", halves[-1])
+experts_of = "model.layers.{}.mlp.experts."
+for layer in (0, 1):
+    columns = np.stack([halves[layer], halves[layer + 2]], axis=2).reshape(EXPERTS, 2 * I, H)
+    alternating[experts_of.format(layer) + "gate_up_proj"] = np.ascontiguousarray(columns.transpose(0, 2, 1))
+alternating[experts_of.format(0) + "gate_up_proj_bias"] = np.ascontiguousarray(np.stack(biases, axis=2).reshape(EXPERTS, 2 * I))
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
+save_file(alternating, "gguf_gpt_oss.expected.safetensors")
