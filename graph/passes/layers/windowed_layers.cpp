@@ -270,9 +270,12 @@ ValueId blocks(OpEmitter& e, const Graph& graph, ValueId x, ValueId weight, Valu
     order.push_back(lead + i), order.push_back(lead + spatial + i);
   }
   split.push_back(n), out.push_back(n), order.push_back(lead + 2 * spatial);
-  const ValueId y = e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", kNoValue}});
-  x = e.reshape(permuted(e, e.reshape(y, split), order), out);
-  return bias == kNoValue ? x : e.binary("aten.add.Tensor", x, bias);
+  if (bias != kNoValue) {  // of each column of the linear: [kernel…, N]
+    const Shape columns(split.begin() + static_cast<std::ptrdiff_t>(lead + spatial), split.end());
+    bias = e.reshape(e.op("aten.expand.default", {{"self", bias}, {"size", columns}}), {product(columns)});
+  }
+  const ValueId y = e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", bias}});
+  return e.reshape(permuted(e, e.reshape(y, split), order), out);
 }
 
 // A convolution of the stretched x with the kernel turned round.

@@ -16,9 +16,9 @@ ValueId scaled(OpEmitter& e, ValueId x, const Arg& factor) {
   return as_number(factor) == 1.0 ? x : e.binary("aten.mul.Tensor", x, factor);
 }
 
-// [rows, k] times [k, columns].
-ValueId contracted(OpEmitter& e, const Graph& graph, std::pair<ValueId, std::vector<size_t>> x,
-                   std::pair<ValueId, std::vector<size_t>> y) {
+// [rows, k] and [k, columns].
+std::pair<ValueId, ValueId> as_matrices(OpEmitter& e, const Graph& graph, std::pair<ValueId, std::vector<size_t>> x,
+                                        std::pair<ValueId, std::vector<size_t>> y) {
   const auto matrix = [&](const std::pair<ValueId, std::vector<size_t>>& of, bool last) {
     const Shape shape = graph.value(of.first).shape;
     std::vector<Dim> order, sums;
@@ -31,7 +31,13 @@ ValueId contracted(OpEmitter& e, const Graph& graph, std::pair<ValueId, std::vec
         order.empty() ? of.first : e.op("aten.permute.default", {{"self", of.first}, {"dims", order}});
     return e.reshape(moved, last ? Shape{kept, k} : Shape{k, kept});
   };
-  const ValueId left = matrix(x, true), right = matrix(y, false);
+  const ValueId left = matrix(x, true);
+  return {left, matrix(y, false)};
+}
+
+ValueId contracted(OpEmitter& e, const Graph& graph, std::pair<ValueId, std::vector<size_t>> x,
+                   std::pair<ValueId, std::vector<size_t>> y) {
+  const auto [left, right] = as_matrices(e, graph, std::move(x), std::move(y));
   return matrix_product(e, left, right);
 }
 
@@ -67,11 +73,12 @@ Values write_scaled_sum(OpEmitter& e, const Graph& graph, const Node& node) {
     product = e.binary("aten.mul.Tensor", column, e.widened(node.tensor("vec2")));
   } else if (is_op(node, "aten.addmv.default")) {
     const Dim k = graph.value(node.tensor("vec")).shape[0], rows = graph.value(node.tensor("mat")).shape[0];
-    product = e.reshape(matrix_product(e, node.tensor("mat"), e.reshape(node.tensor("vec"), {k, Dim(1)})), {rows});
+    product = e.reshape(e.wide_product(node.tensor("mat"), e.reshape(node.tensor("vec"), {k, Dim(1)})), {rows});
   } else {
-    product = contracted(e, graph, {node.tensor("batch1"), {0, 2}}, {node.tensor("batch2"), {0, 1}});
+    const auto [x, y] = as_matrices(e, graph, {node.tensor("batch1"), {0, 2}}, {node.tensor("batch2"), {0, 1}});
+    product = e.wide_product(x, y);
   }
-  product = scaled(e, e.widened(product), node.arg("alpha"));
+  product = scaled(e, product, node.arg("alpha"));
   if (as_number(node.arg("beta")) == 0.0) return {product};
   return {e.binary("aten.add.Tensor", product, scaled(e, e.widened(node.tensor("self")), node.arg("beta")))};
 }
