@@ -191,6 +191,8 @@ constexpr Implementation kImplementations[] = {
     {"ge", nullptr, [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
     {"log1p", [](double x) { return std::log1p(x); }},
     {"expm1", [](double x) { return std::expm1(x); }},
+    {"log2", [](double x) { return std::log2(x); }},
+    {"log10", [](double x) { return std::log10(x); }},
     {"floor_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::floor(a / b); }},
     {"trunc_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }},
     {"mod", nullptr, [](double a, double b) { return b == 0 ? a : a - b * std::floor(a / b); }},

@@ -73,6 +73,8 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"ge", 2},
     {"log1p", 1, kFunctionUlps},
     {"expm1", 1, kFunctionUlps},
+    {"log2", 1, kFunctionUlps},
+    {"log10", 1, kFunctionUlps},
     {"floor_div", 2, 0, kIntegersAlone},
     {"trunc_div", 2, 0, kIntegersAlone},
     {"mod", 2, 0, kIntegersAlone},

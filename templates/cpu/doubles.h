@@ -33,6 +33,8 @@ QCG_INLINE double f64_tanh(double x) { return QCG_MATH(tanh)(x); }
 QCG_INLINE double f64_exp(double x) { return QCG_MATH(exp)(x); }
 QCG_INLINE double f64_log(double x) { return QCG_MATH(log)(x); }
 QCG_INLINE double f64_log1p(double x) { return QCG_MATH(log1p)(x); }
+QCG_INLINE double f64_log2(double x) { return QCG_MATH(log2)(x); }
+QCG_INLINE double f64_log10(double x) { return QCG_MATH(log10)(x); }
 QCG_INLINE double f64_expm1(double x) { return QCG_MATH(expm1)(x); }
 QCG_INLINE double f64_sqrt(double x) { return QCG_MATH(sqrt)(x); }
 QCG_INLINE double f64_rsqrt(double x) { return 1 / QCG_MATH(sqrt)(x); }

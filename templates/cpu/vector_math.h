@@ -8,7 +8,7 @@
 //
 // Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
 //
-//   fmod 0        exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     atan 3     pow 4     those of special.h
+//   fmod 0    exp log log2 log10 1    reciprocal 0.5    rsqrt 2    sin cos 2    atan 3    pow 4    those of special.h
 //   log1p expm1 tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
 //   gelu 6 for x >= 0, 8 down to -13       gelu_tanh 8 down to -2, 40 down to -5      below: |error| <= 1e-8 * |x|
 //
@@ -280,6 +280,20 @@ QCG_INLINE TwoFloats v_log2_exact(vf x) {
   return {high, v_sub(low, v_sub(high, sum))};
 }
 
+// log2(x), or log10(x) with `factor` = log10(2). Powers of 2, or of 10, give whole numbers.
+QCG_INLINE vf v_log_of_base(vf x, vf factor, vf factor_low) {
+  TwoFloats log2 = v_log2_exact(x);
+  vf product = v_mul(log2.high, factor);
+  vf low = v_fused(log2.high, factor, v_neg(product));
+  low = v_fma(log2.low, factor, v_fma(log2.high, factor_low, low));
+  vf y = v_add(product, low), inf = v_set1(__builtin_inff());
+  y = v_select(v_eq(x, inf), inf, y);
+  y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
+  return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+}
+QCG_INLINE vf v_log2(vf x) { return v_log_of_base(x, v_set1(1.0f), v_zero()); }
+QCG_INLINE vf v_log10(vf x) { return v_log_of_base(x, v_set1(3.010300100e-01f), v_set1(-1.432098889e-08f)); }
+
 // 2^(high + low), low small against high.
 QCG_INLINE vf v_exp2_of(vf high, vf low) {
   vf bounded = v_clamp(high, v_set1(-160.0f), v_set1(160.0f));
@@ -399,9 +413,7 @@ QCG_INLINE vf v_where(vf condition, vf yes, vf no) { return v_select(v_eq(condit
 QCG_INLINE vf v_nan_to_zero(vf x) { return v_select(v_isnan(x), v_zero(), x); }
 QCG_INLINE vf v_cast_f32(vf x) { return x; }
 QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(v_nan_to_zero(x))); }
-QCG_INLINE vf v_cast_i64(vf x) {
-  return v_trunc(v_clamp(v_nan_to_zero(x), v_set1(-0x1p63f), v_set1(0x1p63f)));
-}
+QCG_INLINE vf v_cast_i64(vf x) { return v_trunc(v_clamp(v_nan_to_zero(x), v_set1(-0x1p63f), v_set1(0x1p63f))); }
 QCG_INLINE vf v_cast_i16(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 16), 16)); }
 QCG_INLINE vf v_cast_i8(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 24), 24)); }
 QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(255))); }

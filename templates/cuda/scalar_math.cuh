@@ -37,6 +37,8 @@ QCG_DEVICE float s_tanh(float x) { return tanhf(x); }
 QCG_DEVICE float s_exp(float x) { return expf(x); }
 QCG_DEVICE float s_log(float x) { return logf(x); }
 QCG_DEVICE float s_log1p(float x) { return log1pf(x); }
+QCG_DEVICE float s_log2(float x) { return log2f(x); }
+QCG_DEVICE float s_log10(float x) { return log10f(x); }
 QCG_DEVICE float s_expm1(float x) { return expm1f(x); }
 QCG_DEVICE float s_sqrt(float x) { return sqrtf(x); }
 QCG_DEVICE float s_rsqrt(float x) { return 1.0f / sqrtf(x); }

@@ -1815,6 +1815,22 @@ def sampled_volumes():
     case("aten._upsample_nearest_exact2d.vec", pixels, [5, 3], None)
 
 
+def logarithms_infinities_and_sums_of_halves():
+    powers = torch.tensor([0.0, 1.0, 2.0, 8.0, 1024.0, 10.0, 1000.0, 1e10, 0.125, math.inf, -1.0, math.nan])
+    for op in ("aten.log2.default", "aten.log10.default"):
+        case(op, powers)
+        case(op, powers.to(torch.float16))
+        case(op, torch.tensor([1, 8, 1000]))
+    for op in ("aten.isposinf.default", "aten.isneginf.default"):
+        for dtype in (torch.float32, torch.bfloat16):
+            case(op, torch.tensor([math.inf, -math.inf, math.nan, 0.0, 3.0e38], dtype=dtype))
+        case(op, torch.tensor([-1, 0, 1]))
+    for dtype in (torch.bfloat16, torch.float16):
+        half = lambda *shape: real(*shape).to(dtype)
+        case("aten.addmv.default", half(6), half(6, 16), half(16), beta=2)
+        case("aten.conv_transpose2d.input", half(2, 4, 3, 5), half(4, 6, 2, 2), half(6), [2, 2])
+
+
 products()
 moves()
 pointwise()
@@ -1878,3 +1894,4 @@ large_integers()
 volumes_windows_and_repeats()
 sampled_volumes()
 halves_and_far_ends()
+logarithms_infinities_and_sums_of_halves()

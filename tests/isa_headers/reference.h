@@ -38,6 +38,8 @@ inline double reference_unary(std::string_view name, double x) {
   if (name == "cos") return std::cos(x);
   if (name == "erf") return std::erf(x);
   if (name == "log1p") return std::log1p(x);
+  if (name == "log2") return std::log2(x);
+  if (name == "log10") return std::log10(x);
   if (name == "expm1") return std::expm1(x);
   if (name == "atan") return std::atan(x);
   if (name == "lgamma") return qcg::log_gamma(x);
