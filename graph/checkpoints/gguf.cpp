@@ -1,5 +1,7 @@
 #include "graph/checkpoints/gguf.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -20,10 +22,11 @@ constexpr uint64_t kMostTensors = 100'000, kMostValues = 65'536, kMostName = 102
 constexpr const char* kDamaged = "the file is damaged or was cut off: copy or convert it again";
 
 // The numbers of types of values, and the bytes of each: u8 i8 u16 i16 u32 i32 f32 bool, text, array, u64 i64 f64.
-constexpr uint32_t kU32 = 4, kText = 8, kArray = 9, kValueTypes = 13;
+constexpr uint32_t kU16 = 2, kU32 = 4, kText = 8, kArray = 9, kValueTypes = 13;
 constexpr uint64_t kValueBytes[kValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 struct TensorInfo {
+  size_t part = 0;  // of a model that is split into several files
   std::string name;
   uint32_t type = 0;
   std::vector<int64_t> shape;  // slowest axis first
@@ -33,6 +36,7 @@ struct TensorInfo {
 struct Header {
   std::string architecture;
   uint64_t alignment = 32, heads = 0, kv_heads = 0;
+  uint16_t part = 0, parts = 1;  // as llama.cpp's gguf-split counts them
   std::vector<TensorInfo> tensors;
   uint64_t data = 0;  // where the tensors begin
 };
@@ -112,6 +116,11 @@ class HeaderParser {
       out_.architecture = std::string(name.substr(0, kMostName));
       return {};
     }
+    if (type == kU16 && (key == "split.no" || key == "split.count")) {
+      QCG_TRY(value, number<uint16_t>());
+      (key == "split.no" ? out_.part : out_.parts) = value;
+      return {};
+    }
     uint64_t* wanted = key == "general.alignment"                  ? &out_.alignment
                        : key.ends_with(".attention.head_count")    ? &out_.heads
                        : key.ends_with(".attention.head_count_kv") ? &out_.kv_heads
@@ -158,23 +167,49 @@ std::vector<int64_t> split_halves(int64_t rows, int64_t heads) {
   return out;
 }
 
+struct Part {
+  std::shared_ptr<const MappedFile> file;
+  Header header;
+};
+
+Result<Part> open_part(const std::string& path) {
+  QCG_TRY(file, MappedFile::open(path));
+  if (!is_gguf(file->text())) return Error::bad_input(path, "is no GGUF file", kDamaged);
+  QCG_TRY(header, HeaderParser(file->text(), path).parse());
+  return Part{std::move(file), std::move(header)};
+}
+
+// The names of all parts: "NAME-00001-of-00003.gguf" and so on.
+Result<std::vector<std::string>> names_of_parts(const std::string& path, const Header& header) {
+  if (header.parts <= 1) return std::vector<std::string>{path};
+  const auto ending = [&](int part) { return fmt::format("-{:05}-of-{:05}.gguf", part, header.parts); };
+  const std::string own = ending(header.part + 1);
+  if (!path.ends_with(own))
+    return Error::bad_input(path, "is part " + std::to_string(header.part + 1) + " of " + std::to_string(header.parts),
+                            "name the parts as they were: this one ends with " + own);
+  std::vector<std::string> out;
+  for (int part = 1; part <= header.parts; ++part)
+    out.push_back(path.substr(0, path.size() - own.size()) + ending(part));
+  return out;
+}
+
 class GgufReader {
  public:
-  GgufReader(std::shared_ptr<const MappedFile> file, Header header)
-      : file_(std::move(file)), header_(std::move(header)) {
-    const auto bytes = file_->bytes();
-    storage_ = std::make_shared<const Storage>(Storage{bytes, file_});
+  explicit GgufReader(std::vector<Part> parts) : parts_(std::move(parts)) {
+    for (size_t i = 0; i < parts_.size(); ++i)
+      for (TensorInfo& info : parts_[i].header.tensors) info.part = i, tensors_.push_back(std::move(info));
   }
 
   Result<Checkpoint> read() {
-    const GgufArchitecture* architecture = find_gguf_architecture(header_.architecture);
+    const GgufArchitecture* architecture = find_gguf_architecture(header().architecture);
     if (!architecture)
-      return Error::unsupported(file_->path(), "a GGUF file of the architecture " + quote(header_.architecture),
+      return Error::unsupported(parts_[0].file->path(),
+                                "a GGUF file of the architecture " + quote(header().architecture),
                                 "those that are read are " + known_gguf_architectures());
     Checkpoint out;
     out.kind = "gguf";
-    out.files = {file_->path()};
-    for (const TensorInfo& info : header_.tensors) QCG_CHECK(add(info, *architecture, out));
+    for (const Part& part : parts_) out.files.push_back(part.file->path());
+    for (const TensorInfo& info : tensors_) QCG_CHECK(add(info, *architecture, out));
     if (architecture->adds_one) subtract_one_from_norms(out);
     tie_head(out);
     join_experts(out, architecture->alternates ? JoinedExperts::alternating : JoinedExperts::stacked);
@@ -182,6 +217,8 @@ class GgufReader {
   }
 
  private:
+  const Header& header() const { return parts_[0].header; }  // the first part has the numbers of the model
+
   // A number of bf16 plus 1, rounded to f32, less 1 has no more bits than before.
   static void subtract_one_from_norms(Checkpoint& out) {
     for (auto& [name, tensor] : out.tensors) {
@@ -192,13 +229,14 @@ class GgufReader {
     }
   }
 
-  std::string where(const TensorInfo& info) const { return file_->path() + ": " + quote(info.name); }
+  std::string where(const TensorInfo& info) const { return file_of(info)->path() + ": " + quote(info.name); }
+  const std::shared_ptr<const MappedFile>& file_of(const TensorInfo& info) const { return parts_[info.part].file; }
 
   // Empty: as they lie.
   Result<std::vector<int64_t>> order_of_rows(const TensorInfo& info, const GgufArchitecture& architecture) const {
     const bool query = info.name.find(".attn_q.") != info.name.npos, key = info.name.find(".attn_k.") != info.name.npos;
     if (!architecture.interleaves || (!query && !key)) return std::vector<int64_t>();
-    const auto heads = static_cast<int64_t>(query || header_.kv_heads == 0 ? header_.heads : header_.kv_heads);
+    const auto heads = static_cast<int64_t>(query || header().kv_heads == 0 ? header().heads : header().kv_heads);
     const int64_t rows = info.shape[0];
     if (heads < 1 || rows % (2 * heads) != 0 || rows > int64_t{1} << 32)
       return Error::bad_input(
@@ -242,8 +280,8 @@ class GgufReader {
   }
 
   const TensorInfo* find_tensor(const std::string& name) const {
-    const auto found = std::ranges::find(header_.tensors, name, &TensorInfo::name);
-    return found == header_.tensors.end() ? nullptr : &*found;
+    const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
+    return found == tensors_.end() ? nullptr : &*found;
   }
 
   // "NAME.scale" of "NAME.weight" of nvfp4, by which the weight is multiplied; "NAME.input_scale", which nothing reads.
@@ -266,14 +304,15 @@ class GgufReader {
     const GgufType* type = find_gguf_type(found->type);
     if (!type || type->plain != DType::f32) return Error::bad_input(where(*found), "is no number of f32", kDamaged);
     QCG_TRY(bytes, bytes_of(*found, *type));
-    return tensor_of(DType::f32, {1}, bytes);
+    return tensor_of(*found, DType::f32, {1}, bytes);
   }
 
-  Tensor tensor_of(DType dtype, const std::vector<int64_t>& shape, std::span<const std::byte> bytes) const {
+  Tensor tensor_of(const TensorInfo& info, DType dtype, const std::vector<int64_t>& shape,
+                   std::span<const std::byte> bytes) const {
     Tensor tensor;
     tensor.dtype = dtype, tensor.shape = shape;
     tensor.strides = Tensor::row_major_strides(shape);
-    tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_});
+    tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_of(info)});
     return tensor;
   }
 
@@ -287,7 +326,7 @@ class GgufReader {
                     std::span<const std::byte> bytes, const std::vector<int64_t>& shape,
                     const std::vector<int64_t>& rows, Checkpoint& out) const {
     if (type.plain) {
-      const Tensor tensor = tensor_of(*type.plain, shape, bytes);
+      const Tensor tensor = tensor_of(info, *type.plain, shape, bytes);
       out.tensors.emplace(name, rows.empty() ? tensor : gather_rows(tensor, rows));
       return {};
     }
@@ -299,7 +338,7 @@ class GgufReader {
       QCG_TRY(scale, global_scale_of(info));
       global = std::move(scale);
     }
-    out.weights.emplace(name, [&type, bytes, shape, rows, global, file = file_] {
+    out.weights.emplace(name, [&type, bytes, shape, rows, global, file = file_of(info)] {
       QuantizedWeight weight = read_gguf_weight(type, bytes, shape[0], shape[1]);
       weight.global = global;
       if (rows.empty()) return Result<QuantizedWeight>(std::move(weight));
@@ -321,29 +360,45 @@ class GgufReader {
           std::to_string(info.shape.back()) + " columns are no whole blocks of " + std::to_string(type.elements),
           kDamaged);
     const uint64_t need = elements / static_cast<uint64_t>(type.elements) * static_cast<uint64_t>(type.bytes);
-    const uint64_t size = storage_->bytes.size();
-    if (header_.data > size || info.offset > size - header_.data || need > size - header_.data - info.offset)
+    const Header& header = parts_[info.part].header;
+    const std::span<const std::byte> all = file_of(info)->bytes();
+    if (header.data > all.size() || info.offset > all.size() - header.data ||
+        need > all.size() - header.data - info.offset)
       return Error::bad_input(where(info), "its " + std::to_string(need) + " bytes go beyond the end of the file",
                               kDamaged);
-    if (info.offset % header_.alignment != 0)
+    if (info.offset % header.alignment != 0)
       return Error::bad_input(where(info), "does not lie at a multiple of the alignment", kDamaged);
-    return storage_->bytes.subspan(header_.data + info.offset, need);
+    return all.subspan(header.data + info.offset, need);
   }
 
-  std::shared_ptr<const MappedFile> file_;
-  std::shared_ptr<const Storage> storage_;
-  Header header_;
-  uint64_t experts_ = 0;  // matrices that tensors of all experts became
+  std::vector<Part> parts_;
+  std::vector<TensorInfo> tensors_;  // of all parts
+  uint64_t experts_ = 0;             // matrices that tensors of all experts became
 };
 
 }  // namespace
 
 bool is_gguf(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
+Result<std::vector<std::string>> gguf_files(const std::string& path) {
+  QCG_TRY(part, open_part(path));
+  return names_of_parts(path, part.header);
+}
+
 Result<Checkpoint> open_gguf(const std::string& path) {
-  QCG_TRY(file, MappedFile::open(path));
-  QCG_TRY(header, HeaderParser(file->text(), path).parse());
-  return GgufReader(std::move(file), std::move(header)).read();
+  QCG_TRY(names, gguf_files(path));
+  std::vector<Part> parts;
+  std::set<std::string> tensors;
+  for (const std::string& name : names) {
+    QCG_TRY(part, open_part(name));
+    if (names.size() > 1 && (part.header.parts != names.size() || part.header.part != parts.size()))
+      return Error::bad_input(name, "is not part " + std::to_string(parts.size() + 1) + " of " + quote(path), kDamaged);
+    for (const TensorInfo& info : part.header.tensors)
+      if (!tensors.insert(info.name).second)
+        return Error::bad_input(name, "has " + quote(info.name) + ", which a part before it has", kDamaged);
+    parts.push_back(std::move(part));
+  }
+  return GgufReader(std::move(parts)).read();
 }
 
 }  // namespace qcg

@@ -123,7 +123,7 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
 }
 
 Result<std::vector<std::string>> checkpoint_files(const std::string& path) {
-  if (is_gguf_file(path)) return std::vector<std::string>{path};
+  if (is_gguf_file(path)) return gguf_files(path);
   QCG_TRY(files, safetensors_files(path));
   for (std::string& config : configs_of(path)) files.push_back(std::move(config));
   return files;

@@ -746,6 +746,31 @@ TEST_CASE("GGUF: names are those of each architecture in Hugging Face") {
   CHECK(!find_gguf_architecture("clip"));
 }
 
+TEST_CASE("GGUF: any part of a model that was split stands for all, and a missing or foreign part is an error") {
+  const std::string first = "gguf_split-00001-of-00002.gguf", second = "gguf_split-00002-of-00002.gguf";
+  for (const std::string& part : {first, second}) {
+    const auto checkpoint = open_checkpoint(fixture(part));
+    REQUIRE_MESSAGE(checkpoint.ok(), checkpoint.error().to_string());
+    CHECK(checkpoint->files == std::vector<std::string>{fixture(first), fixture(second)});
+    CHECK(checkpoint_files(fixture(part)).value() == checkpoint->files);
+    for (int layer = 0; layer < 3; ++layer) {
+      const Tensor& up = checkpoint->tensors.at("model.layers." + std::to_string(layer) + ".mlp.up_proj.weight");
+      CHECK(*read_elements<float>(up) == std::vector<float>(64, static_cast<float>(layer + 1)));
+    }
+  }
+  const TempDir dir;
+  spit(dir / first, slurp(fixture(first)));
+  CHECK(!open_checkpoint(dir / first).ok());
+  spit(dir / second, slurp(fixture(first)));
+  const auto twice = open_checkpoint(dir / first);
+  REQUIRE(!twice.ok());
+  CHECK(twice.error().message.find("is not part 2 of") != std::string::npos);
+  spit(dir / "renamed.gguf", slurp(fixture(first)));
+  const auto renamed = open_checkpoint(dir / "renamed.gguf");
+  REQUIRE(!renamed.ok());
+  CHECK(renamed.error().help.find("-00001-of-00002.gguf") != std::string::npos);
+}
+
 TEST_CASE("GGUF: gpt-oss has columns of gates and ups in turn") {
   const auto expected = read_safetensors(fixture("gguf_gpt_oss.expected.safetensors"));
   REQUIRE(expected.ok());

@@ -119,3 +119,14 @@ writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
 writer.close()
 save_file(alternating, "gguf_gpt_oss.expected.safetensors")
+
+# Cut into two files.
+writer = gguf.GGUFWriter("gguf_split.gguf", "llama", split_max_tensors=2)
+writer.add_head_count(HEADS)
+writer.add_head_count_kv(KV_HEADS)
+for layer in range(3):
+    writer.add_tensor(f"blk.{layer}.ffn_up.weight", np.full((2, 32), layer + 1, dtype=np.float32))
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
