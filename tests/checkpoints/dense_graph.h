@@ -13,10 +13,39 @@
 #include "graph/checkpoints/read_model.h"
 #include "graph/ir/elements.h"
 #include "graph/oracle/reference.h"
+#include "graph/passes/pass_list.h"
 #include "graph/read/safetensors.h"
+#include "tests/paths.h"
 #include "tests/temp_dir.h"
 
 namespace qcg::test {
+
+inline std::string fixture(const std::string& name) {
+  return test::source_dir() + "/tests/checkpoints/fixtures/" + name;
+}
+
+inline void check_numbers(const std::vector<double>& got, const Tensor& expected, double tolerance,
+                          const std::string& name) {
+  const auto want = *read_elements<double>(expected);
+  REQUIRE(got.size() == want.size());
+  size_t wrong = 0;
+  for (size_t i = 0; i < want.size(); ++i) wrong += std::abs(got[i] - want[i]) > tolerance * std::abs(want[i]);
+  CHECK_MESSAGE(wrong == 0, name << ": " << wrong << " of " << want.size() << " numbers differ");
+}
+
+inline std::vector<const Node*> linears_of(const Graph& graph) {
+  std::vector<const Node*> out;
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "qcg.linear") out.push_back(&node);
+  return out;
+}
+
+inline Graph lowered(Graph graph) {
+  PassCheckpoint none;
+  const auto passes = run_passes(graph, {}, none);
+  REQUIRE_MESSAGE(passes.ok(), passes.error().to_string());
+  return graph;
+}
 
 struct DenseLinear {
   std::string weight;
