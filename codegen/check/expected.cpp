@@ -26,6 +26,7 @@ Expected as_element(DType dtype, int64_t value) {
 }
 
 Expected within_range(DType dtype, double want, double bound) {
+  if (std::isnan(want)) return {want, std::isinf(bound) ? bound : 0};
   if (!is_floating(dtype)) return {want, bound};
   if (const FloatFormat f = *float_format(dtype); !f.has_infinity)
     return {std::clamp(want, -f.max_finite(), f.max_finite()), bound};
@@ -37,13 +38,20 @@ Expected within_range(DType dtype, double want, double bound) {
 double error_ratio(const Expected& expected, double got, double& error) {
   error = 0;
   const double want = expected.want;
-  if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) return 0;
-  error = std::isfinite(got) && std::isfinite(want) ? std::fabs(got - want) : kNotFinite;
-  return error == 0 ? 0 : error / std::max(expected.bound, 1e-300);
+  if (std::isinf(expected.bound) || got == want || (std::isnan(got) && std::isnan(want))) return 0;
+  if (!std::isfinite(got) || !std::isfinite(want)) return error = kNotFinite, HUGE_VAL;
+  error = std::fabs(got - want);
+  return error / std::max(1e-300, expected.bound);  // NaN is no bound
 }
 
+namespace {
+
+double unsigned_nan(double x) { return std::isnan(x) ? std::fabs(x) : x; }
+
+}  // namespace
+
 std::string describe_error(const Expected& expected, double got, double error) {
-  return error == kNotFinite ? fmt::format("{} where {:.3g} is right", got, expected.want)
+  return error == kNotFinite ? fmt::format("{} where {:.3g} is right", unsigned_nan(got), unsigned_nan(expected.want))
                              : fmt::format("error {:.3g} > {:.3g}", error, expected.bound);
 }
 

@@ -255,6 +255,13 @@ TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
   const double tiny[] = {-200, 0}, small[] = {-1, 0};
   CHECK(evaluate_with_tolerance(is_zero, tiny, none, {}).tolerance >= 1);
   CHECK(evaluate_with_tolerance(is_zero, small, none, {}).tolerance < 1);
+  // No number has no error of its own, and where arguments nearby give one, anything may come out.
+  const Expr root = *Expr::parse("mul(sqrt(acc0), 2)");
+  const double negative[] = {-4, 0}, near_zero[] = {-0x1p-30, 0}, infinite[] = {HUGE_VAL, 0}, off[] = {0x1p-20, 0};
+  CHECK(std::isnan(evaluate_with_tolerance(root, negative, off, {}).value));
+  CHECK(evaluate_with_tolerance(root, negative, off, {}).tolerance == 0);
+  CHECK(evaluate_with_tolerance(root, near_zero, off, {}).tolerance == HUGE_VAL);
+  CHECK(evaluate_with_tolerance(root, infinite, none, {}).tolerance == 0);
 }
 
 TEST_CASE("NaN stays in its row") {

@@ -221,3 +221,22 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
     CHECK_MESSAGE(results.error().message.find(cases[c].message) != std::string::npos, results.error().message);
   }
 }
+
+TEST_CASE("a kernel that gives a number where none is right is refused") {
+  auto graph = parse_graph(R"(symbol s0 in [1, 4096]
+graph(%x: f32[s0]) {
+  %y = qcg.loop([%x], exprs = [mul(sqrt(in0), 2)]) : f32[s0]
+  return %y
+})");
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cpu, Isa::portable});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  std::vector<KernelSource> sources = sources_of(*plan);
+  sources.push_back(sources[0]);
+  sources[1].source = altered(sources[1].source, "void run_row", "v_sqrt(in0)", "v_sqrt(v_abs(in0))");
+  const std::vector<BuiltKernel> built = build_kernels(std::move(sources));
+  CHECK(try_steps(trials_of(*plan, {built[0]}, TuneMode::off), quick_options(TuneMode::off)).ok());
+  const auto results = try_steps(trials_of(*plan, {built[1]}, TuneMode::off), quick_options(TuneMode::off));
+  REQUIRE(!results.ok());
+  CHECK_MESSAGE(results.error().message.find(" where nan is right") != std::string::npos, results.error().message);
+}

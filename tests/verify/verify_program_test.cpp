@@ -338,6 +338,24 @@ TEST_CASE("elements that eager's own roundings make infinite say nothing against
     if (!checks[0].ok) REQUIRE(widen_bounds(g, inputs, {}, got, *want, checks).ok());
     return checks[0].ok;
   };
+  // A root of what is negative is no number, with the roundings of eager execution and without.
+  const std::string roots = write(dir / "r.json", R"({"format": "qcodegen", "version": 1, "symbols": {},
+    "inputs": [{"name": "x", "dtype": "f16", "shape": [2]}],
+    "nodes": [{"op": "aten.sqrt.default", "inputs": {"self": "x"}, "outputs": ["y"]}], "outputs": ["y"]})");
+  const auto numbers = [](double first, double second) {
+    std::vector<std::byte> bytes(4);
+    double_to_element(DType::f16, first, bytes.data()), double_to_element(DType::f16, second, bytes.data() + 2);
+    return Tensor::from_bytes(DType::f16, {2}, std::move(bytes));
+  };
+  const Graph of_roots = graph_of(roots);
+  const auto no_number = evaluate_graph(of_roots, {numbers(-4, 4)});
+  REQUIRE(no_number.ok());
+  for (const double root : {2.0, std::nan("")}) {
+    const std::vector<Tensor> got = {numbers(root, 2)};
+    std::vector<OutputCheck> checks = {compare_output("y", "oracle", got[0], (*no_number)[0], 1e-2)};
+    if (!checks[0].ok) REQUIRE(widen_bounds(of_roots, {numbers(-4, 4)}, {}, got, *no_number, checks).ok());
+    CHECK(checks[0].ok == std::isnan(root));
+  }
   CHECK(judge(5000, 156.25));
   CHECK(judge(HUGE_VAL, 156.25));
   CHECK(!judge(HUGE_VAL, HUGE_VAL));
