@@ -101,6 +101,7 @@ class Reader {
     const Arg& arg = node_.arg(name);
     const ValueId* id = arg.get<ValueId>();
     dtype_ = id && *id != kNoValue ? std::optional(graph_.value(*id).dtype) : std::nullopt;
+    has_axes_ = dtype_ && !graph_.value(*id).shape.empty();
     if (id ? *id == kNoValue : arg.is_none()) {
       absent_ = true;
       return {};
@@ -155,6 +156,8 @@ class Reader {
     if (is_truth() && word == "bit_or") return call("max", std::move(a), std::move(args[1]));
     if (is_truth() && word == "bit_xor") return unequal(a, args[1]);
     if (word == "common") return common(std::move(a));
+    if (word == "held") return held(std::move(a));
+    if (word == "factor") return has_axes_ ? held(std::move(a)) : std::move(a);
     if (word == "cast") return Expr::cast(result(), std::move(a));
     if (word == "gelu") return gelu(std::move(a));
     if (word == "power") return power(std::move(a), std::move(args[1]));
@@ -165,16 +168,29 @@ class Reader {
   DType result() const { return graph_.value(node_.outputs[0]).dtype; }
   bool is_truth() const { return result() == DType::boolean; }
 
-  Expr common(Expr side) {
+  // The dtype that self and other are brought to. A write in place has the result in that of self.
+  DType promoted() const {
     Promotion promotion;
     for (std::string_view name : {"self", "other"}) {
       if (const ValueId* id = node_.arg(name).get<ValueId>()) promotion.add(graph_.value(*id));
       else promotion.add(node_.arg(name));
     }
-    const DType dtype = promotion.result();
+    return promotion.result();
+  }
+
+  Expr common(Expr side) {
+    const DType dtype = promoted();
     if (!is_floating(dtype)) return side;
     if (!is_number(side) && dtype_ == dtype) return side;
     return is_number(side) ? Expr::number(round_to_dtype(dtype, side.value)) : Expr::cast(dtype, std::move(side));
+  }
+
+  Expr held(Expr x) {
+    const DType dtype = node_.op->arg_index("other") >= 0 ? promoted() : result();
+    if (!is_half(dtype)) return x;
+    if (is_number(x)) return Expr::number(round_to_dtype(dtype, x.value));
+    const bool is_exact = dtype_ && (*dtype_ == dtype || dtype_bytes(*dtype_) == 1);
+    return is_exact ? x : Expr::cast(dtype, std::move(x));
   }
 
   Expr clamp(std::vector<Expr> args, const std::vector<bool>& absent) {
@@ -274,6 +290,7 @@ class Reader {
   std::vector<Dim> sizes_;
   bool absent_ = false;         // the argument just read
   std::optional<DType> dtype_;  // its dtype, if it is a tensor
+  bool has_axes_ = false;       // it is a tensor of one axis at least
   bool failed_ = false;
 };
 

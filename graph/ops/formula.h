@@ -19,6 +19,8 @@
 //   rest remainder              of a quotient rounded toward zero, and of one rounded down
 //   polygamma(n, x)             digamma, trigamma, or a multiple of zeta; n is a number
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
+//   held(x)                     in the dtype that torch adds in, if that is bf16 or f16: a number is rounded
+//   factor(x)                   the same of tensors with axes alone: torch multiplies by numbers as they are
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result
 //   gelu(x)                     or gelu_tanh, as `approximate` says, if there is one

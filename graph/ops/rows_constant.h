@@ -56,7 +56,7 @@ inline constexpr OpRow kConstant[] = {
      "-> Tensor", constant, infer_eye, "eq(row, column)"},
     {"aten.erfinv.default", "(Tensor self) -> Tensor", constant, infer_exp2, "erfinv(self)"},
     {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
-    {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
+    {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(held(self), held(exponent))"},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp, "mul(self, pow(2, other))"},
     {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
     {"aten._unsafe_index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},

@@ -86,9 +86,9 @@ inline constexpr OpRow kFunctions[] = {
      pointwise, infer_float_unary, "where(eq(self, 0), 1, div(sin(mul(self, 3.1415926535897932385)), mul(self, "
      "3.1415926535897932385)))"},
     {"aten.softshrink.default", "(Tensor self, Scalar lambd=0.5) -> Tensor",
-     pointwise, infer_activation, "sub(self, clamp(self, times(lambd, -1), lambd))"},
+     pointwise, infer_activation, "sub(self, clamp(self, times(held(lambd), -1), held(lambd)))"},
     {"aten.hardshrink.default", "(Tensor self, Scalar lambd=0.5) -> Tensor",
-     pointwise, infer_activation, "where(le(abs(self), lambd), 0, self)"},
+     pointwise, infer_activation, "where(le(abs(self), held(lambd)), 0, self)"},
     {"aten.threshold.default", "(Tensor self, Scalar threshold, Scalar value) -> Tensor",
      pointwise, infer_unary, "where(le(self, threshold), value, self)"},
     {"aten.atan2.default", "(Tensor self, Tensor other) -> Tensor",

@@ -1828,6 +1828,18 @@ def logarithms_infinities_and_sums_of_halves():
     for dtype in (torch.bfloat16, torch.float16):
         half = lambda *shape: real(*shape).to(dtype)
         case("aten.addmv.default", half(6), half(6, 16), half(16), beta=2)
+        x, places = half(40), torch.arange(240, 280)
+        for op in ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor"):
+            case(op, x, 0.3)
+            case(op, x, torch.tensor(0.3))
+            case(op, x, places)
+            case(op, torch.tensor(0.3), x)
+        case("aten.add.Tensor", x, half(40), alpha=0.3)
+        case("aten.rsub.Scalar", x, 0.3, 0.7)
+        case("aten.pow.Tensor_Scalar", x.abs(), 0.3)
+        case("aten.pow.Scalar", 2.3, x)
+        case("aten.softshrink.default", x, 0.3)
+        case("aten.hardshrink.default", x, 0.3)
         case("aten.conv_transpose2d.input", half(2, 4, 3, 5), half(4, 6, 2, 2), half(6), [2, 2])
 
 
