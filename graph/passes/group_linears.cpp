@@ -24,6 +24,25 @@ namespace qcg {
 
 namespace {
 
+// The matrices of all groups as one of [E * N, K], which their dequantization has or is given.
+ValueId rows_of_groups(Graph& graph, ValueId weight, bool weight_kn) {
+  const Node like = graph.nodes[graph.value(weight).producer];  // a copy: new nodes move the old
+  const auto add = [&](Op name, std::vector<NamedArg> args, const Shape& shape) {
+    const OpSchema* op = name.schema();
+    weight = emit(graph, op, make_args(*op, std::move(args)), {graph.value(weight).dtype, shape}, like,
+                  graph.value(weight).name + ".rows");
+  };
+  if (weight_kn) {
+    const Shape shape = graph.value(weight).shape;
+    add("aten.permute.default", {{"self", weight}, {"dims", std::vector<Dim>{Dim(0), Dim(2), Dim(1)}}},
+        {shape[0], shape[2], shape[1]});
+  }
+  const Shape shape = graph.value(weight).shape, all = {shape[0] * shape[1], shape[2]};
+  if (!weight_kn && is_op(like, "aten.reshape.default")) weight = like.tensor("self");
+  if (graph.value(weight).shape != all) add("aten.reshape.default", {{"self", weight}, {"shape", all}}, all);
+  return weight;
+}
+
 // A constant of a matrix with the rows of all groups, group by group; kNoValue if there is none.
 ValueId in_groups(Graph& graph, ValueId id, int64_t groups) {
   if (id == kNoValue) return id;
@@ -40,18 +59,10 @@ std::optional<std::string> take_grouped_weight(Graph& graph, ValueId weight, boo
     return std::nullopt;
   }
   const Shape shape = graph.value(weight).shape;
-  const Node* reshape = producer_if(graph, weight, "aten.reshape.default");
-  if (weight_kn || !reshape) return "its matrices" + how_computed(graph, weight);
-  const Shape all = {shape[0] * shape[1], shape[2]};
-  ValueId rows = reshape->tensor("self");
-  if (graph.value(rows).shape != all) {
-    const Node like = *reshape;
-    const OpSchema* op = Op("aten.reshape.default").schema();
-    rows = emit(graph, op, make_args(*op, {{"self", rows}, {"shape", all}}), {graph.value(rows).dtype, all}, like,
-                graph.value(weight).name + ".rows");
-  }
-  if (auto missing = take_weight(graph, rows, false, spec))
-    return missing->empty() ? "its matrices match no scheme" : missing;
+  if (graph.value(weight).kind != ValueKind::node || !shape[0].is_constant())
+    return "its matrices" + how_computed(graph, weight);
+  if (auto missing = take_weight(graph, rows_of_groups(graph, weight, weight_kn), false, spec))
+    return missing->empty() ? "its matrices" + how_computed(graph, weight) : missing;
   if (!(spec.epilogue == Expr::acc(0))) return "a scale of all groups has no kernel";
   give_offset_dtype_of_scale(graph, spec);
   const int64_t groups = shape[0].constant();

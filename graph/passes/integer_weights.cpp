@@ -12,15 +12,16 @@ namespace {
 
 int64_t bits(const Value& value) { return 8 * static_cast<int64_t>(dtype_bytes(value.dtype)) * value.data.numel(); }
 
-// By value: the largest integer parameter that a constant is computed from; kNoValue: there is none, or it is no
+// By value: the largest parameter of integers or fp8 that a constant is computed from; kNoValue: there is none, or it is no
 // constant.
 std::vector<ValueId> find_codes(const Graph& graph) {
   std::vector<ValueId> codes(graph.values.size(), kNoValue);
   std::vector<bool> constant(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id) {
-    const DTypeKind kind = dtype_info(graph.value(id).dtype).kind;
+    const DType dtype = graph.value(id).dtype;
     constant[id] = is_parameter(graph, id);
-    if (constant[id] && kind != DTypeKind::floating && kind != DTypeKind::boolean) codes[id] = id;
+    const bool is_code = is_float8(dtype) || (!is_floating(dtype) && dtype != DType::boolean);
+    if (constant[id] && is_code) codes[id] = id;
   }
   for (const Node& node : graph.nodes) {
     bool all = true;
@@ -50,16 +51,21 @@ bool are_codes_of(const Graph& graph, ValueId codes, ValueId weight) {
   return elements.valid() && elements.is_constant() && bits(graph.value(codes)) >= elements.constant();
 }
 
+bool is_product(const Node& node) {
+  return node.op->role == OpRole::matmul || node.op->name.find("aten.conv") != std::string_view::npos;
+}
+
 }  // namespace
 
 IntegerWeights::IntegerWeights(Graph graph) {
   graph.remove_dead();
   const std::vector<ValueId> codes = find_codes(graph);
   for (const Node& node : graph.nodes) {
-    if (node.op->role != OpRole::matmul) continue;
+    if (!is_product(node)) continue;
     const ValueId weight = weight_of(graph, node);
     if (weight == kNoValue || codes[weight] == kNoValue || !are_codes_of(graph, codes[weight], weight)) continue;
-    products_.push_back({node_name(graph, node), graph.value(codes[weight]).name});
+    const Value& of = graph.value(codes[weight]);
+    products_.push_back({node_name(graph, node), (is_float8(of.dtype) ? "fp8 of @" : "integers of @") + of.name});
   }
 }
 
@@ -73,8 +79,7 @@ std::vector<std::string> IntegerWeights::find_dense(const Graph& lowered, const 
   for (const Product& product : products_) {
     if (quantized.contains(product.node)) continue;
     const auto miss = std::ranges::find(recognition.skipped, product.node, &Skipped::node);
-    out.push_back(product.node + ": its weight is computed from the integers of @" + product.codes +
-                  " and is compiled as floats: " +
+    out.push_back(product.node + ": its weight is computed from the " + product.codes + " and is compiled as floats: " +
                   (miss == recognition.skipped.end() ? "no linear was recognized there" : miss->reason));
   }
   return out;

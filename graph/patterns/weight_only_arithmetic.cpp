@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "graph/ir/elements.h"
+#include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/dequantized_weight.h"
 #include "graph/patterns/integer_bounds.h"
 #include "graph/patterns/number_codes.h"
@@ -258,6 +259,14 @@ bool take_number_codes(Graph& graph, Arithmetic& weight, std::optional<CodeForm>
   return true;
 }
 
+// [N, K], copied where they lie in another order: those of a kernel of a convolution, or of [E, K, N] of groups.
+ValueId codes_of_matrix(Graph& graph, const SeenConstant& codes) {
+  if (const auto matrix = view_as_shape(codes.axes, codes.shape))
+    return add_parameter_view(graph, codes.parameter, *matrix);
+  return add_computed(graph, {codes.parameter}, "rows", codes.axes.dtype, codes.shape,
+                      [&] { return codes.axes.contiguous().reshape(codes.shape); });
+}
+
 }  // namespace
 
 std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
@@ -270,8 +279,6 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool 
   const int64_t n = read->codes.shape[0], k = read->codes.shape[1];
   const Blocks b = {n, k, 1, group_size(*read, k)};
   if (b.group == 1 && k > 1) return "the weight's factor is not one scale per output channel or group along K";
-  const auto matrix = view_as_shape(read->codes.axes, read->codes.shape);
-  if (!matrix) return "the codes lie in another order than the weight";
   if (!form) return "the codes of the weight do not fit a byte";
   if (form->scheme == Scheme::f8 && (read->zero || read->offset)) return "an fp8 weight has no zero points";
   if (!spec.note.empty() && (read->zero || read->offset)) return "numbers of a table have no zero points";
@@ -284,7 +291,7 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool 
   if (scale == kNoValue || (read->zero && zero == kNoValue) || (read->offset && offset == kNoValue))
     return "scale, zero point or offset of the weight is not one number per row and group";
   if (form->scheme == Scheme::w4) spec.note = kScannedNote;
-  if (auto missing = take_affine_weight(graph, add_parameter_view(graph, codes, *matrix), *form, b, scale, zero, spec))
+  if (auto missing = take_affine_weight(graph, codes_of_matrix(graph, read->codes), *form, b, scale, zero, spec))
     return missing;
   if (offset == kNoValue) return std::nullopt;
   if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue)

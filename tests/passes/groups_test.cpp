@@ -59,6 +59,15 @@ TEST_CASE("quantized matrices of groups keep their scheme") {
                    "input_dtype = i8, quant_min = -128, quant_max = 127, output_dtype = f32) : f32[72, 32]\n" +
                        kToMatrices),
       "w8");
+  grouped(grouped_text("param @c: i8[3, 24, 32]\nparam @s: f32[3, 24, 1]\n",
+                       "  %f = aten.to.dtype(@c, dtype = f32) : f32[3, 24, 32]\n"
+                       "  %t = aten.mul.Tensor(%f, @s) : f32[3, 24, 32]\n"
+                       "  %w = aten.permute.default(%t, dims = [0, 2, 1]) : f32[3, 32, 24]\n"),
+          "w8");
+  grouped(grouped_text("param @c: f8e4m3[3, 32, 24]\nparam @s: f32[3, 1, 24]\n",
+                       "  %f = aten.to.dtype(@c, dtype = f32) : f32[3, 32, 24]\n"
+                       "  %w = aten.mul.Tensor(%f, @s) : f32[3, 32, 24]\n"),
+          "f8");
 }
 
 TEST_CASE("what is no linear of groups says why") {

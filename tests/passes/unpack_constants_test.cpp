@@ -413,4 +413,27 @@ TEST_CASE("a weight of integers that becomes one of floats is warned of by name"
   bind_random(looked_up, 1);
   give(looked_up, "i", made(24, [](size_t i) { return static_cast<double>(i * 7 % 40); }));
   CHECK(warnings(looked_up).empty());
+  // Kernels of convolutions: a scale per output channel is one of w8, and a scale per input channel is none.
+  const auto convolution = [](const std::string& scale) {
+    Graph graph = parse("param @c: i8[8, 4, 3, 3]\nparam @s: f32" + scale +
+                        "\ngraph(%x: f32[1, 4, 6, 6]) {\n"
+                        "  %f = aten.to.dtype(@c, dtype = f32) : f32[8, 4, 3, 3]\n"
+                        "  %w = aten.mul.Tensor(%f, @s) : f32[8, 4, 3, 3]\n"
+                        "  %y = aten.conv2d.default(%x, %w) : f32[1, 8, 4, 4]\n  return %y\n}\n");
+    bind_random(graph, 1);
+    return graph;
+  };
+  const Graph by_channel = convolution("[8, 1, 1, 1]");
+  CHECK(warnings(by_channel).empty());
+  has(compiled(by_channel), "scheme = \"w8\"");
+  const auto by_input = warnings(convolution("[1, 4, 1, 1]"));
+  REQUIRE(by_input.size() == 1);
+  has(by_input[0], "y: its weight is computed from the integers of @c and is compiled as floats: ");
+  Graph fp8 = parse(
+      "param @c: f8e4m3[24, 64]\nparam @s: f32[1, 64]\ngraph(%x: f32[3, 64]) {\n"
+      "  %f = aten.to.dtype(@c, dtype = f32) : f32[24, 64]\n  %w = aten.mul.Tensor(%f, @s) : f32[24, 64]\n"
+      "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
+  bind_random(fp8, 1);
+  REQUIRE(warnings(fp8).size() == 1);
+  has(warnings(fp8)[0], "computed from the fp8 of @c");
 }
