@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <set>
+#include <unordered_map>
 
 #include "graph/checkpoints/gguf_names.h"
 #include "graph/checkpoints/gguf_types.h"
@@ -198,6 +199,7 @@ class GgufReader {
   explicit GgufReader(std::vector<Part> parts) : parts_(std::move(parts)) {
     for (size_t i = 0; i < parts_.size(); ++i)
       for (TensorInfo& info : parts_[i].header.tensors) info.part = i, tensors_.push_back(std::move(info));
+    for (const TensorInfo& info : tensors_) by_name_.emplace(info.name, &info);
   }
 
   Result<Checkpoint> read() {
@@ -280,8 +282,8 @@ class GgufReader {
   }
 
   const TensorInfo* find_tensor(const std::string& name) const {
-    const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
-    return found == tensors_.end() ? nullptr : &*found;
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
   }
 
   // "NAME.scale" of "NAME.weight" of nvfp4, by which the weight is multiplied; "NAME.input_scale", which nothing reads.
@@ -373,7 +375,8 @@ class GgufReader {
 
   std::vector<Part> parts_;
   std::vector<TensorInfo> tensors_;  // of all parts
-  uint64_t experts_ = 0;             // matrices that tensors of all experts became
+  std::unordered_map<std::string_view, const TensorInfo*> by_name_;
+  uint64_t experts_ = 0;  // matrices that tensors of all experts became
 };
 
 }  // namespace
