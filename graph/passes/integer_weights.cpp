@@ -12,8 +12,8 @@ namespace {
 
 int64_t bits(const Value& value) { return 8 * static_cast<int64_t>(dtype_bytes(value.dtype)) * value.data.numel(); }
 
-// By value: the largest parameter of integers or fp8 that a constant is computed from; kNoValue: there is none, or it is no
-// constant.
+// By value: the largest parameter of integers or fp8 that a constant is computed from; kNoValue: there is none, or it is
+// no constant.
 std::vector<ValueId> find_codes(const Graph& graph) {
   std::vector<ValueId> codes(graph.values.size(), kNoValue);
   std::vector<bool> constant(graph.values.size(), false);
