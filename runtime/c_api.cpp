@@ -158,12 +158,9 @@ std::unique_ptr<qcg_program> make_handle(std::shared_ptr<const Program> program)
 Result<Context*> context_of(qcg_context& context, const std::shared_ptr<const Program>& method) {
   if (method == context.program) return context.context.get();
   if (!method->shares_state_with(*context.program)) return bad_argument("method", "is of another program");
-  auto& own = context.others[method.get()];
-  if (own == nullptr) {
-    QCG_TRY(made, Context::create(method, {.pool = context.context->pool(), .profile = context.context->profiles()}));
-    own = std::move(made);
-  }
-  return own.get();
+  if (const auto found = context.others.find(method.get()); found != context.others.end()) return found->second.get();
+  QCG_TRY(made, Context::create(method, {.pool = context.context->pool(), .profile = context.context->profiles()}));
+  return context.others.emplace(method.get(), std::move(made)).first->second.get();
 }
 
 void keep_profile(qcg_context& context, const Context& runner, const Program& program) {

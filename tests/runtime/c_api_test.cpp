@@ -3,8 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "base/dtype.h"
@@ -44,7 +47,18 @@ struct Loaded {
 
 bool says(const char* text) { return std::strstr(qcg_last_error(), text) != nullptr; }
 
+thread_local int allocations_left = -1;  // the one after these fails; negative: none does
+
 }  // namespace
+
+// Inlined they are, to the compiler, calls of malloc and free that do not match.
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (void* memory = std::malloc(std::max<size_t>(size, 1))) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 TEST_CASE("C: load, look, run") {
   const SampleProgram sample;
@@ -312,6 +326,28 @@ struct CancelledHost {
 };
 
 }  // namespace
+
+TEST_CASE("C: a method whose first run finds no memory is an error, and no run of it is waited for") {
+  SampleProgram sample;
+  SampleProgram::split_into_methods(sample.manifest, {"a", "b"});
+  sample.sign();
+  Loaded loaded(sample);
+  const qcg_program* method = nullptr;
+  REQUIRE(qcg_method(loaded.program, "b", &method) == QCG_OK);
+  SampleRun run(6);
+  qcg_dltensor inputs[] = {tensor(run.x, run.rows)};
+  qcg_dltensor outputs[] = {tensor(run.y, run.rows), tensor(run.z, run.flat), tensor(run.v, run.eight)};
+  int failures = 0;
+  for (qcg_status status = QCG_ERROR_IO; status != QCG_OK; ++failures) {
+    allocations_left = failures;
+    status = qcg_run_method(loaded.context, method, nullptr, inputs, 1, outputs, 3, nullptr);
+    allocations_left = -1;
+    REQUIRE((status == QCG_OK || status == QCG_ERROR_IO));
+    REQUIRE(qcg_wait(loaded.context) == QCG_OK);
+  }
+  CHECK(failures > 3);
+  CHECK(run.is_right());
+}
 
 TEST_CASE("C: a thread that is cancelled ends after the call, not in it") {
   SampleProgram sample;
