@@ -120,7 +120,7 @@ bool is_program_of(const Plan& plan, const ProgramManifest& manifest) {
            const auto buffer = static_cast<size_t>(constant.buffer);
            return buffer < manifest.buffers.size() &&
                   manifest.buffers[buffer].kind == ProgramManifest::BufferKind::weights &&
-                  manifest.buffers[buffer].bytes == constant.bytes;
+                  manifest.buffers[buffer].bytes == plan.buffers[buffer].bytes.constant();  // of all groups
          });
 }
 

@@ -1,4 +1,6 @@
 // bench of a whole program: what it runs, what it counts, and what it refuses.
+#include <algorithm>
+
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -132,4 +134,22 @@ TEST_CASE("bench runs a program without a state at the sizes given") {
   // One symbol and no places: the prompt is that symbol.
   CHECK(bench(program, {"--prompt", "64"})["phases"][0]["runs"] == 1);
   check_refused(program, {"--sizes", symbol + "=0"}, "is out of range");
+}
+
+TEST_CASE("bench times products of groups, whose matrices share one buffer") {
+  TempDir dir;
+  spit(dir / "groups.txt", R"(symbol n in [0, 512]
+param @a: bf16[240, 64]
+graph(%x: bf16[n, 64], %ends: i64[5]) {
+  %m = aten.reshape.default(@a, shape = [5, 48, 64]) : bf16[5, 48, 64]
+  %w = aten.permute.default(%m, dims = [0, 2, 1]) : bf16[5, 64, 48]
+  %y = aten._grouped_mm.default(%x, %w, offs = %ends) : bf16[n, 48]
+  return %y
+}
+)");
+  const Run compiled =
+      qcodegen({"compile", dir / "groups.txt", "--weights", "random:3", "--tune=off", "-o", dir / "groups.qcg"});
+  REQUIRE_MESSAGE(compiled.status == 0, compiled.err);
+  const json rows = bench(dir / "groups.qcg", {"--m", "4"})["rows"];
+  CHECK(std::ranges::any_of(rows, [](const json& row) { return row["n"] == 48 && row["k"] == 64 && row["m"] == 4; }));
 }
