@@ -8,16 +8,6 @@ namespace qcg {
 
 namespace {
 
-Dim size_of(const SizeExpr& size, const std::vector<ProgramManifest::Symbol>& symbols) {
-  Dim out = 0;
-  for (const SizeExpr::Term& term : size.terms) {
-    Dim product = term.coefficient;
-    for (int symbol : term.symbols) product = product * Dim::symbol(symbols[static_cast<size_t>(symbol)].name);
-    out = out + product;
-  }
-  return out;
-}
-
 nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
   nlohmann::json out = nlohmann::json::array();
   for (const auto& tensor : tensors) {
@@ -31,6 +21,20 @@ nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
 }
 
 }  // namespace
+
+Dim size_of(const SizeExpr& size, const std::vector<ProgramManifest::Symbol>& symbols) {
+  Dim out = 0;
+  for (const SizeExpr::Term& term : size.terms) {
+    Dim product = term.coefficient;
+    for (int symbol : term.symbols) product = product * Dim::symbol(symbols[static_cast<size_t>(symbol)].name);
+    for (const SizeCall& call : term.calls) {
+      const Dim a = size_of(call.sizes[0], symbols), b = size_of(call.sizes[1], symbols);
+      product = product * (call.divides ? Dim::floor_divide(a, b) : Dim::smaller(a, b));
+    }
+    out = out + product;
+  }
+  return out;
+}
 
 Signature signature_of(const Graph& graph) {
   Signature out;

@@ -32,6 +32,7 @@ struct Signature {
 
 Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
+Dim size_of(const SizeExpr& size, const std::vector<ProgramManifest::Symbol>& symbols);
 
 std::string describe_signature(const Signature& signature);
 // Adds `inputs`[] {name, dtype, shape[], symbol?}, `outputs`[], `states`[] and `symbols`[] {name, min, max, computed?} to `out`. A

@@ -9,6 +9,7 @@
 
 #include "cli/page/page.h"
 #include "cli/profile.h"
+#include "cli/signature.h"
 #include "runtime/arena.h"
 
 namespace qcg {
@@ -181,15 +182,8 @@ class Drawing {
         const auto kind = m_.buffers[static_cast<size_t>(arg.buffer)].kind;
         if (kind == BufferKinds::input || kind == BufferKinds::weights) continue;
         if (kind == BufferKinds::state) writers.clear();  // it is the state from here on
-        writers[place_of(arg)] = node;
+        writers[size_of(arg.offset, m_.symbols).str()] = node;
       }
-  }
-
-  static std::string place_of(const ProgramManifest::Arg& arg) {
-    std::string out;
-    for (const auto& term : arg.offset.terms)
-      out += fmt::format("{}*{};", term.coefficient, fmt::join(term.symbols, "*"));
-    return out;
   }
 
   const ProgramManifest& m_;

@@ -85,6 +85,23 @@ TEST_CASE("explain and inspect print inputs, outputs and symbols of a graph and 
   CHECK(qcodegen({"inspect", dir / "absent"}).status != 0);
 }
 
+TEST_CASE("sizes that are quotients or the smaller of two are printed whole, of a graph and of its program") {
+  TempDir dir;
+  const std::string program = compile_text(dir, R"(symbol n in [4, 64]
+graph(%x: f32[1, 3, n]) {
+  %y = aten.max_pool1d.default(%x, [3], [2]) : f32[1, 3, floordiv(n+1,2)-1]
+  %z = aten.slice.Tensor(%x, 2, 0, 7) : f32[1, 3, min(n,7)]
+  return %y, %z
+}
+)",
+                                           "pool");
+  for (const std::string& path : {dir / "pool.txt", program}) {
+    const json outputs = qcodegen({"inspect", path, "--json"}).json()["outputs"];
+    CHECK(outputs[0]["shape"] == json{1, 3, "floordiv(n+1,2)-1"});
+    CHECK(outputs[1]["shape"] == json{1, 3, "min(7,n)"});
+  }
+}
+
 TEST_CASE("steps are called what people call them, everywhere alike") {
   TempDir dir;
   const std::string program = compile_text(dir, kEveryKind, "g"), graph = dir / "g.txt";
