@@ -119,14 +119,11 @@ Result<std::vector<size_t>> places_of_states(const Program& program, const Graph
   return places;
 }
 
-// All symbols m, as far as their ranges and the graph's conditions allow it.
+// All symbols that inputs determine m, as far as their ranges and the graph's conditions allow it.
 Result<std::vector<int64_t>> sizes_near(const Program& program, const Graph& graph, int64_t m) {
-  std::vector<Symbol> symbols;
+  const std::vector<Symbol> symbols = given_symbols(graph);
   std::vector<int64_t> sizes;
-  for (const auto& s : program.manifest().symbols) {
-    symbols.push_back({s.name, s.min, s.max});
-    sizes.push_back(std::clamp(m, s.min, s.max));
-  }
+  for (const Symbol& s : symbols) sizes.push_back(std::clamp(m, s.min, s.max));
   if (auto found = find_satisfying(graph.conditions, symbols, std::move(sizes))) return std::move(*found);
   return Error::bad_input(program.manifest().method, fmt::format("no sizes near {} satisfy its conditions", m),
                           "give inputs (--inputs)");
@@ -147,7 +144,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
     progress.show(fmt::format("check {}", name_of(ms[t])));
-    QCG_TRY(symbols, sizes_near(*loaded.program, graph, ms[t]));
+    QCG_TRY(sizes, sizes_near(*loaded.program, graph, ms[t]));
+    const std::vector<int64_t> symbols = values_of_all(graph, sizes);
     QCG_TRY(state, State::create(loaded.program));
     // Given inputs meet the initial state, random ones a random state.
     const auto run = [&]() -> Result<RandomRun> {
@@ -181,8 +179,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
       QCG_CHECK(widen_bounds(graph, given, oracle, got, want, trial));
     report.add(trial);
-    const bool same = !flags.inputs.empty() || std::ranges::count(symbols, ms[t]) == std::ssize(symbols);
-    report.trials.push_back(same ? name_of(ms[t]) : fmt::format("sizes {}", fmt::join(symbols, ", ")));
+    const bool same = !flags.inputs.empty() || std::ranges::count(sizes, ms[t]) == std::ssize(sizes);
+    report.trials.push_back(same ? name_of(ms[t]) : fmt::format("sizes {}", fmt::join(sizes, ", ")));
   }
   return report;
 }

@@ -21,6 +21,8 @@ std::vector<int64_t> random_integers(DType dtype, int64_t count, const InputRang
   std::uniform_int_distribution<int64_t> uniform(low, high);
   std::vector<int64_t> out(static_cast<size_t>(count));
   for (int64_t& v : out) v = uniform(rng);
+  // A mask of one value tests what is chosen, or what is not, and never both.
+  if (dtype == DType::boolean && count > 1 && std::ranges::count(out, out[0]) == count) out[0] = 1 - out[0];
   if (range.ascending && !out.empty()) std::ranges::sort(out), out[0] = 0;
   return out;
 }

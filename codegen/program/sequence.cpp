@@ -36,6 +36,8 @@ Result<std::vector<int64_t>> symbols_of(const Program& program, const std::map<s
   std::vector<int64_t> out;
   for (const auto& symbol : symbols) {
     const auto given = sizes.find(symbol.name);
+    if (given != sizes.end() && program.manifest().is_read(out.size()))
+      return usage("--sizes", fmt::format("{} is computed by each run", symbol.name), "leave it out");
     out.push_back(given != sizes.end() ? given->second : std::clamp<int64_t>(1, symbol.min, symbol.max));
     if (out.back() < symbol.min || out.back() > symbol.max)
       return usage("--sizes", fmt::format("{} = {} is out of range", symbol.name, out.back()),

@@ -243,7 +243,28 @@ bool satisfy(const std::vector<SizeCondition>& conditions, const std::vector<Sym
   return std::ranges::all_of(conditions, [&](const SizeCondition& condition) { return condition.holds(named); });
 }
 
+bool is_computed(const Graph& graph, const Symbol& symbol) {
+  const std::vector<std::string> measured = graph.measured_symbols();
+  return std::ranges::find(measured, symbol.name) != measured.end();
+}
+
 }  // namespace
+
+std::vector<Symbol> given_symbols(const Graph& graph) {
+  std::vector<Symbol> out = graph.symbols;
+  std::erase_if(out, [&](const Symbol& symbol) { return is_computed(graph, symbol); });
+  return out;
+}
+
+std::vector<int64_t> values_of_all(const Graph& graph, std::span<const int64_t> given) {
+  std::vector<int64_t> out;
+  for (const Symbol& symbol : graph.symbols) {
+    const bool computed = is_computed(graph, symbol);
+    out.push_back(computed ? symbol.min : given.front());
+    if (!computed) given = given.subspan(1);
+  }
+  return out;
+}
 
 std::optional<std::vector<int64_t>> find_satisfying(const std::vector<SizeCondition>& conditions,
                                                     const std::vector<Symbol>& symbols, std::vector<int64_t> values) {
@@ -286,9 +307,9 @@ std::vector<std::vector<int64_t>> rows_to_verify(const Graph& graph, const std::
 Result<ProgramVerdict> verify_program(const std::string& directory, const Graph& graph, const VerifyOptions& options) {
   const double start = now_s();
   std::vector<Trial> trials;
-  for (std::vector<int64_t>& values : rows_to_verify(graph, graph.symbols)) {
-    trials.push_back({name_trial(graph.symbols, values), std::move(values)});
-  }
+  const std::vector<Symbol> symbols = given_symbols(graph);
+  for (const std::vector<int64_t>& values : rows_to_verify(graph, symbols))
+    trials.push_back({name_trial(symbols, values), values_of_all(graph, values)});
   if (trials.empty()) {
     ProgramVerdict verdict;
     verdict.scope = "program", verdict.outputs = static_cast<int>(graph.outputs.size());

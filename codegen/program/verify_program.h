@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,11 @@ ProgramVerdict verdict_from_json(const nlohmann::json& in);  // precondition: to
 // Error Internal: an output is wrong, the program did not run, or it took the process along. Error Io: no process can
 // be had.
 Result<ProgramVerdict> verify_program(const std::string& directory, const Graph& graph, const VerifyOptions& options);
+
+// The symbols that inputs determine, without those that each run computes.
+std::vector<Symbol> given_symbols(const Graph& graph);
+// The values of all symbols, where those that inputs determine have `given`. What a run computes is at its least.
+std::vector<int64_t> values_of_all(const Graph& graph, std::span<const int64_t> given);
 
 // The values of the symbols of each trial, in the order of `symbols`: small and unlike any extent of the graph, and once
 // more with 0 for all that may be 0. Values that the graph's conditions exclude are replaced by random ones, or left out.

@@ -504,6 +504,13 @@ graph(%x: f32[m, 3]) {
       0);
   const Run inspected = qcodegen({"inspect", dir / "out.qcg"});
   CHECK_MESSAGE(inspected.out.find("0 to 64, computed by each run") != std::string::npos, inspected.out);
+  // Nobody chooses it, and what is said of trials names only what was chosen.
+  const json verified = json::parse(slurp(dir / "out.qcg/report.json"))["verified"];
+  CHECK(verified["trials"] == json::array({"m = 2"}));
+  CHECK(verified["checked"] == json::array({1}));
+  const Run sized = qcodegen({"bench", dir / "out.qcg", "--whole", "--sizes", "u0=1"});
+  CHECK(sized.status == 2);
+  CHECK_MESSAGE(sized.err.find("u0 is computed by each run") != std::string::npos, sized.err);
   // The caller gives memory for outputs before the run.
   const Run returned = run_on(chosen + "  return %rows\n}\n", {"compile", "-o", "out.qcg", "--weights", "random:1"});
   CHECK(returned.status == 1);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -17,6 +18,7 @@
 #include "codegen/program/compile_options.h"
 #include "codegen/program/program_oracle.h"
 #include "codegen/program/program_writer.h"
+#include "codegen/program/random_inputs.h"
 #include "graph/oracle/reference.h"
 #include "graph/read/read_graph.h"
 #include "tests/paths.h"
@@ -156,6 +158,26 @@ TEST_CASE("the rows that are tried differ from every extent, and from each other
   graph.conditions.push_back({SizeCondition::Says::zero, Dim::modulo(a, Dim(7)) - Dim(1), "a % 7 == 1"});
   CHECK(rows({{"a", 1, 100}, {"b", 1, 1}}).at(0)[0] % 7 == 1);
   CHECK(rows({{"a", 2, 7}, {"b", 1, 1}}).empty());
+}
+
+TEST_CASE("a random mask chooses some and leaves some, however short it is") {
+  TempDir dir;
+  const std::string graph = write(dir / "g.txt", R"(symbol m in [0, 8]
+graph(%x: f32[m], %mask: bool[m]) {
+  %y = aten.where.ScalarOther(%mask, %x, other = 0) : f32[m]
+  return %y
+}
+)");
+  compiled(options_for(graph, dir / "p.qcg"));
+  const auto program = Program::load(dir / "p.qcg");
+  REQUIRE(program.ok());
+  for (uint64_t seed = 0; seed < 50; ++seed)
+    for (const int64_t m : {2, 3}) {
+      const Tensor mask = random_inputs(**program, std::array{m}, seed, {})[1];
+      const auto chosen = std::ranges::count(mask.bytes(), std::byte{1});
+      CHECK(chosen > 0);
+      CHECK(chosen < m);
+    }
 }
 
 TEST_CASE("a wrong program is not published, and what was there before stays") {
