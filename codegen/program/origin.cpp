@@ -9,6 +9,7 @@
 
 #include "cache/store/sha256.h"
 #include "codegen/program/staging.h"
+#include "graph/read/pt2.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -63,6 +64,13 @@ Status take_method(json& origin, const std::string& method) {
   QCG_CHECK(require_method(names, method));
   if (!names.empty()) origin = json(origin["methods"][method]);
   return {};
+}
+
+// Also the .pt2 of an exported program that was compiled in memory, of which the JSON is recorded.
+bool is_recorded(const std::string& digest, const std::string& path, const std::string& digest_of_file) {
+  if (digest_of_file == digest) return true;
+  const auto exported = read_pt2_json(path);
+  return exported.ok() && sha256_hex(*exported) == digest;
 }
 
 std::string text_of(const json& origin) { return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n"; }
@@ -125,15 +133,18 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   if (origin.is_object()) QCG_CHECK(take_method(origin, method));
   if (!origin.is_object())
     return Error::bad_input(path, "the program does not record which graph it was compiled from", help);
-  if (!origin.contains("graph"))
+  if (!origin.contains("graph") && !origin.contains("sha256"))
     return Error::bad_input(path, "the program was compiled from a graph in memory, which no file holds",
-                            "compile the graph from a file, or give its ModelSource a place and a digest");
+                            "compile the graph from a file");
+  if (!origin.contains("graph") && graph.empty())
+    return Error::bad_input(path, "the program was compiled from an exported program in memory",
+                            "save it (torch.export.save), and name the file with --graph FILE (and --weights)");
   CompileOptions options;
   std::string digest;
   try {
-    options.input = path_from_text(origin.at("graph"));
+    options.input = path_from_text(origin.value("graph", ""));
     digest = origin.at("sha256");
-    for (const json& w : origin.at("weights")) options.weights.push_back(path_from_text(w));
+    for (const json& w : origin.value("weights", json::array())) options.weights.push_back(path_from_text(w));
     options.naming.prefix = origin.value("prefix", "");
     if (origin.contains("renames")) origin.at("renames").get_to(options.naming.renames);
     options.target = origin.at("target");
@@ -156,7 +167,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   auto now = sha256_file(options.input);
   if (!now.ok())
     return Error::bad_input(options.input, "cannot read the graph from which this program was compiled", help);
-  if (*now != digest) return Error::bad_input(options.input, "the program was compiled from another graph", help);
+  if (!is_recorded(digest, options.input, *now))
+    return Error::bad_input(options.input, "the program was compiled from another graph", help);
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/read/files/mapped_file.h"
 #include "graph/read/files/zip_archive.h"
 #include "graph/read/shared_memory.h"
 #include "graph/read/torch/meta.h"
@@ -35,6 +36,13 @@ class Pt2Reader {
     QCG_CHECK(bind_payloads(exported.graph, model));
     if (missing == MissingWeights::refuse && !unbound_.empty()) return missing_weights(exported.graph);
     return exported;
+  }
+
+  Result<std::string> json() {
+    QCG_CHECK(find_root(MissingWeights::refuse));
+    QCG_TRY(model, find_model());
+    QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
+    return std::string(view(*text));
   }
 
  private:
@@ -249,6 +257,12 @@ Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void>
                              MissingWeights missing) {
   QCG_TRY(zip, ZipArchive::open(bytes, std::move(owner), name));
   return Pt2Reader(std::move(zip), name).read(missing);
+}
+
+Result<std::string> read_pt2_json(const std::string& path) {
+  QCG_TRY(file, MappedFile::open(path));
+  QCG_TRY(zip, ZipArchive::open(file->text(), file, path));
+  return Pt2Reader(std::move(zip), path).json();
 }
 
 }  // namespace qcg

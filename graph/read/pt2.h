@@ -24,4 +24,7 @@ enum class MissingWeights { refuse, allow };
 Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name,
                              MissingWeights missing = MissingWeights::refuse);
 
+// The JSON of the graph alone, as torch.export serialized it.
+Result<std::string> read_pt2_json(const std::string& path);
+
 }  // namespace qcg

@@ -1,8 +1,11 @@
 // compile_model on graphs that no file holds.
+#include "cache/store/sha256.h"
 #include "codegen/compile.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/staging.h"
 #include "graph/ops/op_table.h"
+#include "graph/read/pt2.h"
+#include "tests/paths.h"
 #include "tests/pipeline/memory_model.h"
 #include "tests/temp_dir.h"
 
@@ -54,6 +57,29 @@ TEST_CASE("a graph in memory is compiled, verified against the oracle, and leave
   const auto origin = read_origin(dir / "p.qcg");
   REQUIRE(!origin.ok());
   CHECK(origin.error().message.find("in memory") != std::string::npos);
+}
+
+TEST_CASE("the graph of an exported program in memory is known again, as JSON and in a .pt2") {
+  struct Exported : GraphModel {
+    using GraphModel::GraphModel;
+    Result<std::string> digest() const override { return sha256_hex(json); }
+    std::string json;
+  };
+  TempDir dir;
+  const std::string archive = source_dir() + "/examples/llama_mlp_int8/graph.pt2",
+                    other = source_dir() + "/examples/recsys_cat_linear/graph.pt2";
+  Exported model(one_linear(), {{"w", random_tensor({16, 24}, 1)}});
+  model.json = read_pt2_json(archive).value();
+  REQUIRE(compile_model(model, options_for(dir, "p.qcg")).ok());
+  spit(dir / "model.json", model.json);
+  for (const std::string& graph : {archive, dir / "model.json"}) {
+    const auto origin = read_origin(dir / "p.qcg", graph);
+    REQUIRE_MESSAGE(origin.ok(), origin.error().to_string());
+    CHECK(origin->input == graph);
+    CHECK(origin->weights.empty());
+  }
+  CHECK(read_origin(dir / "p.qcg", other).error().message.find("from another graph") != std::string::npos);
+  CHECK(read_origin(dir / "p.qcg").error().help.find("--graph FILE") != std::string::npos);
 }
 
 TEST_CASE("weights that do not belong to a graph in memory are named") {
