@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "codegen/program/program_io.h"
 #include "codegen/program/state_io.h"
+#include "codegen/trial/timing.h"
 
 namespace qcg {
 
@@ -73,9 +74,9 @@ struct RunResult {
   int threads = 0;
   std::string target;
   int64_t arena_bytes = 0;
-  nlohmann::json outputs;            // of the last call
-  bool done = false;                 // else it was interrupted
-  std::optional<StepTable> profile;  // of the calls of the last file
+  nlohmann::json outputs = nlohmann::json::array();  // of the last call
+  bool done = false;                                 // else it was interrupted
+  std::optional<StepTable> profile;                  // of the calls of the last file
 };
 
 Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
@@ -126,12 +127,13 @@ int run_run(const Session& session, const RunFlags& flags) {
   progress.clear();
   if (!run.ok()) return fail(session, run.error());
   const auto& samples = run->samples;
-  auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
+  const auto quantile = [&](double q) { return quantile_of(samples, q); };
   if (session.json) {
     nlohmann::json out = {
         {"wall_s", run->wall},          {"median_us", quantile(.5) * 1e6}, {"p10_us", quantile(.1) * 1e6},
         {"p90_us", quantile(.9) * 1e6}, {"threads", run->threads},         {"target", run->target},
         {"runs", samples.size()},       {"arena_bytes", run->arena_bytes}, {"outputs", run->outputs}};
+    if (!run->done) out["interrupted"] = true;
     if (run->profile) out["profile"] = run->profile->json();
     print_json("run", std::move(out));
   } else if (session.verbosity >= 0) {

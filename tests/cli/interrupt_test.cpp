@@ -127,7 +127,10 @@ TEST_CASE("an interrupted run says what it timed and writes no outputs") {
     // Before it listens it dies of the signal, as anything does.
     CHECK((run.status == 130 || run.status == 1000 + SIGINT));
     CHECK(!fs::exists(outputs));
-    if (run.status == 130 && !run.json().contains("error")) CHECK(run.json()["runs"].get<int64_t>() > 0);
+    if (run.status != 130 || run.json().contains("error")) continue;
+    CHECK(run.json()["runs"].get<int64_t>() > 0);
+    CHECK(run.json()["outputs"].is_array());
+    CHECK(run.json()["interrupted"] == true);
   }
   const Run late = interrupt({"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"),
                               "--outputs", outputs, "--repeat", "100000000"},
