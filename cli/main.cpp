@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 
 #include "cli/cli.h"
 #include "codegen/build/build.h"
@@ -25,6 +27,10 @@ void on_signal(int) {
   g_interrupted = true;
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+}
+
+Error short_memory() {
+  return Error::io("memory", "this needs more than there is", "choose smaller sizes, or free some memory");
 }
 
 std::string environment(const char* name) {
@@ -251,7 +257,11 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     session.status =
         fail(session, Error::io(error.path1().string(), error.code().message(), "check this path and its permissions"));
-  } catch (const std::exception& error) {  // out of memory and the like: print an error instead of aborting
+  } catch (const std::bad_alloc&) {
+    session.status = fail(session, short_memory());
+  } catch (const std::length_error&) {  // a vector of more elements than memory can have
+    session.status = fail(session, short_memory());
+  } catch (const std::exception& error) {  // print an error instead of aborting
     if (!std::ferror(stdout)) session.status = fail(session, Error::internal("qcodegen", error.what()));
   }
   if (const Status mapped = check_mapped_files(); !mapped.ok() && session.status == 0)

@@ -330,6 +330,17 @@ TEST_CASE("what has no room is named as it was asked for, with what helps there"
   }
 }
 
+TEST_CASE("sizes that no memory holds are an error of the environment, not a bug") {
+  TempDir dir;
+  spit(dir / "g.txt", R"(symbol m in [1, 9223372036854775807]
+graph(%x: f32[m]) {
+  %y = aten.relu.default(%x) : f32[m]
+  return %y
+}
+)");
+  check_error({"check", dir / "g.txt", "--m", "2305843009213693951"}, 3, "Io", {"memory", "smaller sizes"});
+}
+
 TEST_CASE("an empty word names nothing") {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"run", "", "--inputs", "x"},
                                                     {"run", "p.qcg", "--inputs", "x", "--outputs", ""},
