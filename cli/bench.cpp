@@ -323,6 +323,13 @@ std::string why_no_vendor(const BenchFlags& flags, Device device) {
                                     vendor.detail, vendor.remedy);
 }
 
+Status run_on_state(const LoadedProgram& loaded, State& state, ProgramIo& io) {
+  const Status status = loaded.context->run(state, io.inputs(), io.outputs());
+  if (status.ok() || status.error().code != ErrorCode::BadInput) return status;
+  QCG_CHECK(state.reset());
+  return loaded.context->run(state, io.inputs(), io.outputs());
+}
+
 std::string who_of(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
 
 nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {

@@ -16,7 +16,9 @@
 
 #include "cli/cli.h"
 #include "codegen/kernel/target.h"
+#include "codegen/program/program_io.h"
 #include "codegen/tune/tune.h"
+#include "runtime/state.h"
 
 namespace qcg {
 
@@ -56,6 +58,10 @@ std::string why_no_vendor(const BenchFlags& flags, Device device);
 int run_bench_all(const Session& session, const BenchFlags& flags);
 int run_bench_model(const Session& session, const BenchFlags& flags);
 int run_bench_compare(const Session& session, const BenchFlags& flags);
+
+// A run on the state as the runs before it left it; where the program refuses that (a position in it is at its end), on
+// the initial values. Resetting before each run instead would time the first touch of the state's pages.
+Status run_on_state(const LoadedProgram& loaded, State& state, ProgramIo& io);
 
 // A form that times whole programs: `Bench` has run(), json() and print().
 template <class Bench>

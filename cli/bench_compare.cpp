@@ -98,15 +98,16 @@ class CompareBench {
     QCG_TRY(run, run_at_random(*a.loaded.program, *a.loaded.context, *a.state, symbols, kInputSeed, {}));
     QCG_TRY(io, ProgramIo::from_tensors(*b.loaded.program, run.io.input_tensors()));
     a.io.emplace(std::move(run.io)), b.io.emplace(std::move(io));
-    for (Side& side : sides_)
+    for (Side& side : sides_) {
+      QCG_CHECK(side.state->reset());
       for (int i = 0; i < kWarmUpRuns; ++i) QCG_CHECK(run_once(side));
+    }
     return {};
   }
 
   Status run_once(Side& side) {
     if (interrupted()) return Error::interrupted();
-    if (!side.loaded.program->manifest().states.empty()) QCG_CHECK(side.state->reset());
-    return side.loaded.context->run(*side.state, side.io->inputs(), side.io->outputs());
+    return run_on_state(side.loaded, *side.state, *side.io);
   }
 
   // As many runs per sample as the faster program needs for a sample that a clock can tell.

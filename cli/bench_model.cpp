@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/output_file.h"
@@ -42,7 +43,6 @@ struct Phase {
   bool one_by_one = false;            // each run is a sample
   std::vector<double> samples;        // seconds
   std::vector<double> step_us;        // by step, of a sample: medians
-  double between_us = 0;              // of a step: what a run takes beyond its kernels
   double read_s = 0, multiply_s = 0;  // the floor of a sample
 
   double quantile(double q) const {
@@ -53,6 +53,12 @@ struct Phase {
   double median_s() const { return std::max(quantile(.5), kShortest_s); }
   double share() const { return std::max(read_s, multiply_s) / median_s(); }
   size_t calls() const { return one_by_one ? 1 : runs.size(); }
+  double step_sum_us() const { return std::accumulate(step_us.begin(), step_us.end(), 0.0); }
+  // Of a step: what a sample takes beyond its kernels. These were timed in other runs, with clocks around them.
+  double between_us() const {
+    const size_t steps = std::max<size_t>(1, step_us.size() * calls());
+    return std::max(0.0, median_s() * 1e6 - step_sum_us()) / static_cast<double>(steps);
+  }
 };
 
 class ModelBench {
@@ -123,6 +129,14 @@ class ModelBench {
     return {};
   }
 
+  // A sequence starts on a new state. A program at its sizes does not: the pages of its state would be touched anew in
+  // every run.
+  Status start_phase(const Phase& phase) {
+    const bool is_first = !phase.one_by_one || phases_.size() == 1;
+    return is_sequence() && is_first ? state_->reset() : Status();
+  }
+  bool is_sequence() const { return phases_[0].tokens > 0; }
+
   // Seconds of each run of `runs`, on the state as it is. `each` is called after every run.
   template <class Each>
   Status go(std::span<const Sequence::Run> runs, const Each& each) {
@@ -130,7 +144,8 @@ class ModelBench {
       if (interrupted()) return Error::interrupted();
       QCG_TRY(io, sequence_->inputs(run, kSeed + static_cast<uint64_t>(run.first)));
       const double begin = now_s();
-      QCG_CHECK(loaded_.context->run(*state_, io.inputs(), io.outputs()));
+      QCG_CHECK(is_sequence() ? loaded_.context->run(*state_, io.inputs(), io.outputs())
+                              : run_on_state(loaded_, *state_, io));
       each(now_s() - begin);
     }
     return {};
@@ -157,7 +172,7 @@ class ModelBench {
       for (Phase& phase : phases_) {
         if (phase.one_by_one && repeat > 0) continue;  // it has its samples
         progress_.show(fmt::format("time the {}, {} times", phase.name, repeat + 1));
-        if (!phase.one_by_one || phases_.size() == 1) QCG_CHECK(state_->reset());
+        QCG_CHECK(start_phase(phase));
         double total = 0;
         QCG_CHECK(go(phase.runs, [&](double seconds) {
           total += seconds;
@@ -178,21 +193,17 @@ class ModelBench {
     for (Phase& phase : phases_) {
       progress_.show(fmt::format("time the steps of the {}", phase.name));
       std::vector<std::vector<double>> by_step(plan_.steps.size());
-      std::vector<double> beyond;
       const auto add = [&](double seconds) {
-        double kernels_us = 0;
         const std::vector<StepProfile>& steps = loaded_.context->last_profile().steps;
-        for (size_t s = 0; s < steps.size(); ++s) by_step[s].push_back(steps[s].us), kernels_us += steps[s].us;
+        for (size_t s = 0; s < steps.size(); ++s) by_step[s].push_back(steps[s].us);
         if (trace_) trace_->add(phase.name, (now_s() - start - seconds) * 1e6, loaded_.context->last_profile());
-        beyond.push_back((seconds * 1e6 - kernels_us) / static_cast<double>(std::max<size_t>(1, steps.size())));
       };
       const int repeats = phase.one_by_one ? 1 : kLeastRepeats;
       for (int repeat = 0; repeat < repeats; ++repeat) {
-        if (!phase.one_by_one || phases_.size() == 1) QCG_CHECK(state_->reset());
+        QCG_CHECK(start_phase(phase));
         QCG_CHECK(go(phase.runs, add));
       }
       for (auto& step : by_step) phase.step_us.push_back(median(step) * static_cast<double>(phase.calls()));
-      phase.between_us = median(beyond);
     }
     loaded_.context->set_profile(false);
     return {};
@@ -294,12 +305,6 @@ class ModelBench {
   std::optional<ChromeTrace> trace_;
 };
 
-double step_sum_us(const Phase& phase) {
-  double sum = 0;
-  for (const double us : phase.step_us) sum += us;
-  return sum;
-}
-
 void ModelBench::print() const {
   show("{}\n", describe_ceilings(ceilings_));
   Table times({"", "time", "p10", "p90", "rate", "floor", "of it"});
@@ -319,13 +324,13 @@ void ModelBench::print() const {
   for (const Phase& phase : phases_)
     for (const auto& [name, kind] : kinds_of(phase))
       kinds.add({phase.name, name, fmt::format("{}", kind.calls), format_time(kind.us * 1e-6),
-                 fmt::format("{:.1f} %", 100 * kind.us / std::max(1e-9, step_sum_us(phase)))});
+                 fmt::format("{:.1f} %", 100 * kind.us / std::max(1e-9, phase.step_sum_us()))});
   show("{}\n", kinds.str());
   for (const Phase& phase : phases_)
     show("{}: {} steps, {:.2f} µs a step, of it {:.2f} µs between kernels\n", phase.name,
          plan_.steps.size() * phase.calls(),
          phase.median_s() * 1e6 / static_cast<double>(std::max<size_t>(1, plan_.steps.size() * phase.calls())),
-         phase.between_us);
+         phase.between_us());
   if (plan_.target.device == Device::cpu)
     show("a step that does nothing takes {:.2f} µs on {}\n", fork_join_us_, count_of(ceilings_.threads, "thread"));
 }
@@ -349,7 +354,7 @@ nlohmann::json ModelBench::json() const {
                       {"read_floor_us", phase.read_s * 1e6},
                       {"multiply_floor_us", phase.multiply_s * 1e6},
                       {"share", phase.share()},
-                      {"between_us", phase.between_us},
+                      {"between_us", phase.between_us()},
                       {"kinds", kinds},
                       {"steps", steps}});
   }

@@ -136,6 +136,50 @@ TEST_CASE("bench runs a program without a state at the sizes given") {
   check_refused(program, {"--sizes", symbol + "=0"}, "is out of range");
 }
 
+TEST_CASE("what a run does not touch of a large state costs it nothing") {
+  TempDir dir;
+  const auto compile = [&](const std::string& rows) {
+    const std::string program = dir / (rows + ".qcg");
+    spit(dir / (rows + ".json"), R"({"format": "qcodegen", "version": 1, "symbols": {"n": [1, 8]},
+      "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, {"name": "p", "dtype": "i64", "shape": ["n"]}],
+      "states": [{"name": "s", "dtype": "f32", "shape": [)" +
+                                     rows + R"(, 64], "next": "t"}],
+      "nodes": [{"op": "index_copy", "inputs": {"self": "s", "dim": 0, "index": "p", "source": "x"}, "outputs": ["t"]},
+                {"op": "relu", "inputs": {"self": "x"}, "outputs": ["y"]}],
+      "outputs": ["y"]})");
+    const Run run = qcodegen({"compile", dir / (rows + ".json"), "--tune=off", "-o", program});
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    return program;
+  };
+  const std::string small = compile("64"), big = compile("65536");  // 16 KB and 16 MB
+  CHECK(bench(small, {"--compare", big, "--threads", "1"})["ratio"] < 20);
+  const auto run_us = [](const std::string& program) {
+    return bench(program, {"--whole", "--threads", "1"})["phases"][0]["median_us"].get<double>();
+  };
+  CHECK(run_us(big) < 20 * run_us(small));
+}
+
+TEST_CASE("bench goes on with a new state where a position in it is at its end") {
+  TempDir dir;
+  spit(dir / "g.json", R"({"format": "qcodegen", "version": 1,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": [1, 4]}],
+    "parameters": [{"name": "one", "dtype": "i64", "shape": [1], "data": [1]}],
+    "states": [{"name": "at", "dtype": "i64", "shape": [1], "next": "later"},
+               {"name": "s", "dtype": "f32", "shape": [8, 4], "next": "t"}],
+    "nodes": [{"op": "index_copy", "inputs": {"self": "s", "dim": 0, "index": "at", "source": "x"}, "outputs": ["t"]},
+              {"op": "add.Tensor", "inputs": {"self": "at", "other": "one"}, "outputs": ["later"]},
+              {"op": "relu", "inputs": {"self": "x"}, "outputs": ["y"]}],
+    "outputs": ["y"]})");
+  const std::string program = dir / "g.qcg";
+  const Run run = qcodegen({"compile", dir / "g.json", "--tune=off", "-o", program});
+  REQUIRE_MESSAGE(run.status == 0, run.err);
+  const json whole = bench(program, {"--whole", "--threads", "1"})["phases"][0];
+  CHECK(whole["samples"] > 8);
+  // Of a run that takes a microsecond, the clocks of a profile are no part.
+  CHECK(whole["between_us"].get<double>() * static_cast<double>(whole["steps"].size()) <= whole["median_us"]);
+  CHECK(bench(program, {"--compare", program})["rounds"] >= 5);
+}
+
 TEST_CASE("bench times products of groups, whose matrices share one buffer") {
   TempDir dir;
   spit(dir / "groups.txt", R"(symbol n in [0, 512]
