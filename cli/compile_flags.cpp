@@ -47,10 +47,11 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   sub.add_option("--weights", options.weights,
                  "a safetensors file, a directory, a GGUF file, or random:SEED; may be repeated; quantized checkpoints "
                  "serve a graph that was exported dense (default: those in the .pt2)");
-  sub.add_option("--prefix", options.naming.prefix,
-                 "only tensors of the checkpoint whose names begin with this; the graph has their names without it");
-  sub.add_option("--rename", renames,
-                 "OLD=NEW, where names of the checkpoint have OLD, the graph has NEW; may be repeated");
+  auto* prefix = sub.add_option(
+      "--prefix", options.naming.prefix,
+      "only tensors of the checkpoint whose names begin with this; the graph has their names without it");
+  auto* rename = sub.add_option("--rename", renames,
+                                "OLD=NEW, where names of the checkpoint have OLD, the graph has NEW; may be repeated");
   target = sub.add_option("--target", options.target,
                           "a target of `qcodegen list targets`; cpu (default) is the best target of this host");
   sub.add_option("--disable-pass", disabled, "skip this pass of `qcodegen list passes`; may be repeated");
@@ -83,7 +84,7 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
                                 "split_cat_linear splits only concatenations of at most this width")
                      ->capture_default_str()
                      ->check(whole_number<int64_t>(0));
-  compiled_with = {casts, packing, parts, narrowest, widest};
+  compiled_with = {prefix, rename, casts, packing, parts, narrowest, widest};
 }
 
 Result<CompileOptions> CompileFlags::resolve(const Session& session) const {

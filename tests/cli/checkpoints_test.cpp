@@ -24,6 +24,11 @@ TEST_CASE(
   CHECK(report["notes"].dump().find("gptq: 1 quantized weight") != std::string::npos);
   const Run checked = qcodegen({"check", dir / "p.qcg"});  // reads the checkpoint again, under its prefix
   CHECK_MESSAGE(checked.status == 0, checked.err);
+  for (const char* option : {"--prefix", "--rename"}) {
+    const Run other = qcodegen({"explain", dir / "p.qcg", option, "up=down"});
+    CHECK(other.status == 2);
+    CHECK_MESSAGE(other.err.find("a program has the options of its compile") != std::string::npos, other.err);
+  }
 
   const Run explained = qcodegen({"explain", checkpoint("dense.pt2"), "--weights", checkpoint("gptq4")});
   CHECK_MESSAGE(explained.out.find("w4") != std::string::npos, explained.out);
