@@ -47,8 +47,9 @@ Result<NamedGraphs> parse_graphs(const CompileFlags& flags) {
     if (name.empty() || graph.empty())
       return Error{ErrorCode::Usage, word, "is not NAME=GRAPH, as each of several graphs has to be",
                    "names of methods have letters, digits and underscores: encode=a.pt2 decode=b.pt2"};
-    if (std::ranges::any_of(graphs, [&name = name](const auto& other) { return other.first == name; }))
-      return Error{ErrorCode::Usage, word, "another graph has this name", "give each method a name of its own"};
+    if (std::ranges::any_of(graphs, [&name = name](const auto& other) { return is_same_method(other.first, name); }))
+      return Error{ErrorCode::Usage, word, "another graph has this name",
+                   "give each method a name of its own, also in upper case, which macros of C are in"};
     graphs.emplace_back(name, graph);
   }
   if (flags.options.output.empty())

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -272,6 +273,11 @@ Status refuse_none(size_t parts, const char* what) {
 
 }  // namespace
 
+bool is_same_method(std::string_view a, std::string_view b) {
+  const auto upper = [](unsigned char c) { return std::toupper(c); };
+  return std::ranges::equal(a, b, {}, upper, upper);
+}
+
 Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, const std::string& output) {
   QCG_CHECK(refuse_none(methods.size(), "methods"));
   std::vector<Part> parts;
@@ -280,8 +286,10 @@ Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, co
     if (!is_method_name(method.name))
       return Error::bad_input(fmt::format("'{}'", method.name), "is no name of a method",
                               "name methods with 1 to 64 letters, digits and underscores");
-    if (std::ranges::count(methods, method.name, &MethodProgram::name) > 1)
-      return Error::bad_input(method.name, "is the name of two methods", "give each method a name of its own");
+    const auto is_same = [&](const MethodProgram& other) { return is_same_method(other.name, method.name); };
+    if (std::ranges::count_if(methods, is_same) > 1)
+      return Error::bad_input(method.name, "is the name of two methods",
+                              "give each method a name of its own, also in upper case, which macros of C are in");
   }
   for (const MethodProgram& method : methods) {
     QCG_TRY(part, open_part(method.directory));

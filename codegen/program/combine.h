@@ -11,15 +11,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
 namespace qcg {
 
 struct MethodProgram {
-  std::string name;       // is_method_name()
+  std::string name;       // is_method_name(), and no other one is_same_method()
   std::string directory;  // a program without methods
 };
+
+// Whether two names of methods are one in the macros of their headers, which are in upper case.
+bool is_same_method(std::string_view a, std::string_view b);
 
 struct CombineReport {
   int64_t weight_bytes = 0;  // of the program

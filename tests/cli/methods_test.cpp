@@ -123,6 +123,7 @@ TEST_CASE("methods share equal constants, and states of one name have to agree")
   const std::string a = "a=" + (dir / "a.json"), b = "b=" + (dir / "b.json");
   check_refused({"compile", a, b}, 2, "-o");
   check_refused({"compile", a, a, "-o", dir / "n.qcg"}, 2, "another graph has this name");
+  check_refused({"compile", a, "A=" + (dir / "b.json"), "-o", dir / "n.qcg"}, 2, "another graph has this name");
   check_refused({"compile", a, dir / "b.json", "-o", dir / "n.qcg"}, 2, "is not NAME=GRAPH");
   check_refused({"compile", a, "b c=" + (dir / "b.json"), "-o", dir / "n.qcg"}, 2, "is not NAME=GRAPH");
   check_refused({"compile", a, b, "--emit=plan", "-o", dir / "n.qcg"}, 2, "takes one graph");
