@@ -130,7 +130,7 @@ class PyProgram {
  public:
   PyProgram(const std::string& path, int threads, bool huge_pages, bool verify, const std::string& target)
       : loaded_(LoadedProgram::load(path, {huge_pages ? WeightsMode::huge_pages : WeightsMode::map, verify, target})),
-        threads_(threads) {}
+        threads_(checked_threads(threads)) {}
   const LoadedProgram& loaded() const { return *loaded_; }
   const ProgramPtr& first() const { return loaded_->methods[0]; }
   const ProgramManifest& manifest() const { return loaded_->manifest(); }

@@ -134,11 +134,16 @@ std::shared_ptr<Session::Shared> Session::common_threads(int threads) {
   return made;
 }
 
-Session::Session(std::shared_ptr<const LoadedProgram> program, int threads, Threads whose)
-    : program_(std::move(program)) {
+int checked_threads(int threads) {
   constexpr int kMostThreads = 4096;
   if (threads < 0 || threads > kMostThreads)
     raise({ErrorCode::Usage, "threads", "is " + std::to_string(threads), "give a number from 0 to 4096"});
+  return threads;
+}
+
+Session::Session(std::shared_ptr<const LoadedProgram> program, int threads, Threads whose)
+    : program_(std::move(program)) {
+  checked_threads(threads);
   shared_ = whose == Threads::own ? make_threads(threads) : common_threads(threads);
   if (!program_->manifest().states.empty()) state_ = value_of(State::create(program_->methods[0]));
 }

@@ -31,6 +31,9 @@ struct LoadedProgram {
   const ProgramManifest& manifest() const { return methods[0]->manifest(); }
 };
 
+// Raises UsageError unless it is from 0 to 4096.
+int checked_threads(int threads);
+
 class Session {
  public:
   // The number of threads as in ContextOptions. Sessions with common threads of one number share them and take turns: a

@@ -13,6 +13,8 @@ from ._progress import make_progress
 Program = _core.Program
 
 _LISTS = {"weights": list, "m": list, "disabled_passes": set}
+_OWN = {"input", "output", "env_cxx"}  # options of the core that the functions here set
+_MOST_THREADS = 4096
 
 
 def _cache_dir(cache):
@@ -35,10 +37,14 @@ def core_options(*, cache=True, weights=(), **options):
     core.remote_cache = os.environ.get("QCG_REMOTE_CACHE", "")
     core.remote_key_file = os.environ.get("QCG_REMOTE_CACHE_KEY_FILE", "")
     core.weights = [os.fspath(weights)] if isinstance(weights, (str, os.PathLike)) else [os.fspath(w) for w in weights]
+    known = {name for name in dir(core) if not name.startswith("_")} - _OWN
     for name, value in options.items():
-        if name.startswith("_") or not hasattr(core, name):
-            known = sorted(n for n in dir(core) if not n.startswith("_"))
-            raise UsageError(f"there is no option '{name}'", name, "options are: " + ", ".join(known))
+        if name not in known:
+            raise UsageError(f"there is no option '{name}'", name, "options are: " + ", ".join(sorted(known)))
+        if name in ("threads", "jobs") and not 0 <= value <= _MOST_THREADS:
+            raise UsageError(f"is {value}", name, f"give a number from 0 to {_MOST_THREADS}")
+        if name in _LISTS and isinstance(value, (str, int)):
+            value = [value]
         setattr(core, name, _LISTS[name](value) if name in _LISTS else os.fspath(value) if name == "pin" else value)
     return core
 
@@ -157,6 +163,9 @@ def _compile_methods(core, models, progress):
     for name in models:
         if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_]{1,64}", name):
             raise BadInputError("is no name of a method", str(name), "give 1 to 64 letters, digits and underscores")
+        if sum(other.upper() == name.upper() for other in models if isinstance(other, str)) > 1:
+            raise BadInputError("is the name of two methods", name,
+                                "give each method a name of its own, also in upper case, which macros of C are in")
     output = core.output
     beside = os.path.dirname(os.path.abspath(output))
     try:

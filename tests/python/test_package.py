@@ -320,7 +320,21 @@ class Errors(unittest.TestCase):
         for name in ("../escaped", "", "a.b", "a\n", "é", "x" * 65):
             self.expect(ValueError, "BadInput", name,
                         lambda: qcodegen.compile({name: graph_path("mul")}, os.path.join(folder, "all.qcg"), tune="off"))
+        models = {"mul": graph_path("mul"), "Mul": graph_path("mul")}
+        self.expect(ValueError, "BadInput", "ul", lambda: qcodegen.compile(models, os.path.join(folder, "all.qcg")))
         self.assertEqual(os.listdir(folder), [])
+
+    def test_options(self):
+        mul = graph_path("mul")
+        for name in ("input", "output", "env_cxx"):
+            self.expect(TypeError, "Usage", name, lambda: qcodegen.compile(mul, tune="off", **{name: "x"}))
+        for name in ("threads", "jobs"):
+            for count in (-1, 4097):
+                self.expect(TypeError, "Usage", name, lambda: qcodegen.compile(mul, tune="off", **{name: count}))
+        self.expect(TypeError, "Usage", "threads", lambda: qcodegen.load(program("mul").path, threads=-1))
+        self.expect(TypeError, "Usage", "--m", lambda: qcodegen.compile(mul, tune="off", m=16))  # it has no linear
+        one = qcodegen.compile(mul, tune="off", disabled_passes="cse")
+        np.testing.assert_array_equal(one(numbers(3, 4), numbers(3, 4)), numbers(3, 4) ** 2)
 
     def test_files(self):
         self.expect(qcodegen.Error, "Io", "nowhere", lambda: qcodegen.load("nowhere.qcg"))
