@@ -11,6 +11,8 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
+#include "codegen/program/program_io.h"
+#include "codegen/program/staging.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg {
@@ -32,7 +34,7 @@ std::string check_status(const std::string& word) {
 bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
   if (!flags.status.empty() && status_of(r) != flags.status) return false;
-  if (!flags.target.empty() && r.compiled_for != flags.target) return false;
+  if (!flags.target.empty() && !r.is_of(flags.target)) return false;
   if (flags.kernel.empty()) return true;
   if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0)
     return true;
@@ -137,7 +139,11 @@ Error nothing_matches(const std::string& path, const std::vector<TuneRecord>& al
 }
 
 // The records that the flags select. Error BadInput: the log has records, but none of them matches.
-Result<std::vector<TuneRecord>> read_selected(const std::string& path, const LogFlags& flags) {
+Result<std::vector<TuneRecord>> read_selected(const std::string& path, LogFlags flags) {
+  if (!flags.target.empty() && is_program(path)) {  // which may be a device alone
+    QCG_TRY(manifest, read_manifest_of(path, flags.target));
+    flags.target = manifest.target;
+  }
   QCG_TRY(records, read_tune_log(tune_log_of(path)));
   std::vector<TuneRecord> out;
   for (const TuneRecord& r : records)

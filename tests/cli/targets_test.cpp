@@ -60,6 +60,8 @@ TEST_CASE("a program for several targets runs what the host can run, or the targ
     const json log = qcodegen({"log", fat, "--target", target, "--json"}).json();
     CHECK(log["records"].size() == qcodegen({"log", alone, "--json"}).json()["records"].size());
     CHECK(log["records"][0]["compiled_for"] == target);
+    CHECK(qcodegen({"log", alone, "--target", target}).status == 0);
+    CHECK(qcodegen({"log", alone, "--target", "cuda"}).status == 1);
     CHECK(qcodegen({"report", fat, "--target", target, "-o", dir / "report.html"}).status == 0);
     CHECK(slurp(dir / "report.html").find("\"target\":\"" + target + "\"") != std::string::npos);
     CHECK(qcodegen({"bench", fat, "--target", target, "--m", "1", "--budget", "0.05"}).status == 0);
@@ -72,6 +74,7 @@ TEST_CASE("a program for several targets runs what the host can run, or the targ
   CHECK(targets[1]["target"] == "cpu:portable");
   CHECK(targets[1]["runs_here"] == true);
   CHECK(qcodegen({"log", fat}).out.find("cpu:portable gate_proj+up_proj") != std::string::npos);
+  CHECK(qcodegen({"log", fat, "--target", "cpu", "--json"}).json()["records"][0]["compiled_for"] == "cpu:avx2");
   check_refused({"log", fat, "--compare", fat}, 2, "choose one with --target");
   check_refused({"run", fat, "--inputs", kFatInputs, "--target", "cpu:avx512"}, 1,
                 "it was compiled for cpu:avx2, cpu:portable");
