@@ -273,7 +273,7 @@ using SchemeTimes = std::map<std::string, std::map<int64_t, double>>;
 SchemeTimes times_of(const std::vector<const TuneRecord*>& winners) {
   SchemeTimes out;
   for (const TuneRecord* r : winners)
-    out[fmt::format("{} on {}", kind_of(*r), count_of(r->threads, "thread"))][r->m] += r->median_s;
+    if (r->median_s > 0) out[fmt::format("{} on {}", kind_of(*r), count_of(r->threads, "thread"))][r->m] += r->median_s;
   return out;
 }
 

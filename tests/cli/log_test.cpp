@@ -77,6 +77,10 @@ TEST_CASE("a log without a match fails and names what there is") {
     CHECK(run.err.find("down, up") != std::string::npos);
   }
   CHECK(qcodegen({"log", log, "--m", "16"}).status == 0);
+  const std::string untimed =
+      write_log(dir, "untimed.jsonl", {record("up", "won", 1, 10), record("down", "won", 16, 0)});
+  CHECK(qcodegen({"log", untimed, "--json"}).json()["records"].size() == 2);
+  CHECK(qcodegen({"log", untimed}).out.find("10.0 µs  -") != std::string::npos);
   CHECK(qcodegen({"log", write_log(dir, "empty.jsonl", {})}).status == 0);  // nothing was asked for that is not there
 }
 
