@@ -138,12 +138,16 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   const std::vector<double> allowed = output_tolerances(graph);
   QCG_TRY(states, places_of_states(*loaded.program, graph));
   CheckReport report;
-  const auto name_of = [&](int64_t m) { return flags.inputs.empty() ? fmt::format("m={}", m) : flags.inputs; };
   const std::vector<int64_t> ms = rows_to_try(flags);
+  const bool is_sized = !given_symbols(graph).empty();
+  const auto name_of = [&](size_t t) {
+    if (!flags.inputs.empty()) return flags.inputs;
+    return is_sized ? fmt::format("m={}", ms[t]) : fmt::format("seed {}", flags.seed + t);
+  };
   QCG_CHECK(require_in_range(*loaded.program, flags.m_list));
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
-    progress.show(fmt::format("check {}", name_of(ms[t])));
+    progress.show(fmt::format("check {}", name_of(t)));
     QCG_TRY(sizes, sizes_near(*loaded.program, graph, ms[t]));
     const std::vector<int64_t> symbols = values_of_all(graph, sizes);
     QCG_TRY(state, State::create(loaded.program));
@@ -180,7 +184,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
       QCG_CHECK(widen_bounds(graph, given, oracle, got, want, trial));
     report.add(trial);
     const bool same = !flags.inputs.empty() || std::ranges::count(sizes, ms[t]) == std::ssize(sizes);
-    report.trials.push_back(same ? name_of(ms[t]) : fmt::format("sizes {}", fmt::join(sizes, ", ")));
+    report.trials.push_back(same ? name_of(t) : fmt::format("sizes {}", fmt::join(sizes, ", ")));
   }
   return report;
 }

@@ -91,6 +91,10 @@ TEST_CASE("--trials counts with --m too: so many at each") {
     return qcodegen(more).json()["trials"];
   };
   CHECK(trials({}).size() == 3);
+  TempDir dir;
+  spit(dir / "g.txt", "graph(%x: f32[8]) {\n  %y = aten.relu.default(%x) : f32[8]\n  return %y\n}\n");
+  CHECK(qcodegen({"check", dir / "g.txt", "--json"}).json()["trials"] ==
+        nlohmann::json({"seed 1", "seed 2", "seed 3"}));
   CHECK(trials({"--m", "2,3"}) == nlohmann::json({"m=2", "m=3"}));
   CHECK(trials({"--m", "2,3", "--trials", "2"}) == nlohmann::json({"m=2", "m=3", "m=2", "m=3"}));
 }
