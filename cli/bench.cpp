@@ -260,7 +260,9 @@ void add_model_options(CLI::App& sub, BenchFlags& flags, std::initializer_list<C
   auto* decode = sub.add_option("--decode", flags.decode, "tokens that it takes one by one after that");
   for (auto* tokens : {prompt, decode}) tokens->check(whole_number<int64_t>(1));
   const auto take_sizes = [&flags](const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) flags.sizes.insert(parse_symbol(text));
+    for (const std::string& text : texts)
+      if (!flags.sizes.insert(parse_symbol(text)).second)
+        throw CLI::ValidationError("--sizes", text + " is the second size of its symbol");
   };
   const auto check_size = [](const std::string& text) {
     return parse_symbol(text).first.empty() ? text + " is not NAME=NUMBER" : "";

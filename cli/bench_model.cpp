@@ -115,6 +115,9 @@ class ModelBench {
       phases_.push_back({.name = "run", .runs = {{}}});
       return {};
     }
+    if (flags_.prompt > INT64_MAX - flags_.decode)
+      return Error{ErrorCode::Usage, "--prompt", "there are too many tokens in all", "choose less of it"};
+    QCG_CHECK(sequence_->check_room(flags_.prompt + flags_.decode));
     if (flags_.prompt > 0) {
       QCG_TRY(runs, sequence_->cut(0, flags_.prompt));
       phases_.push_back({.name = "prompt", .tokens = flags_.prompt, .runs = std::move(runs)});

@@ -114,13 +114,16 @@ Status Sequence::take_tokens(const TokenAxis& axis) {
                "give it as --prompt and --decode");
 }
 
+Status Sequence::check_room(int64_t tokens) const {
+  if (tokens <= limit_) return {};
+  return usage("--prompt", fmt::format("{} tokens in all do not fit {} places", tokens, limit_),
+               "choose less of --prompt and --decode");
+}
+
 Result<std::vector<Sequence::Run>> Sequence::cut(int64_t first, int64_t tokens) const {
   if (places_.empty() && !symbol_)
     return usage("--prompt", "it is not known how this program takes tokens: no input is a place in a cache",
                  "name the inputs that are places with --positions, or give all sizes with --sizes");
-  if (first > limit_ - tokens)
-    return usage("--prompt", fmt::format("{} tokens in all do not fit {} places", first + tokens, limit_),
-                 "choose less of --prompt and --decode");
   std::vector<Run> out;
   for (int64_t done = 0; done < tokens; done += out.back().tokens) {
     out.push_back({first + done, std::min(most_, tokens - done)});

@@ -38,8 +38,10 @@ class Sequence {
   // Error Usage: a symbol or an input that the program lacks, or a size out of range.
   static Result<Sequence> find(const Program& program, const Graph& graph, SequenceOptions options);
 
+  // Error Usage: there are fewer places than tokens in all.
+  Status check_room(int64_t tokens) const;
   // The runs that take `tokens` tokens, the first at place `first`: one, or as few as the program's sizes allow. Error
-  // Usage: it has no such sizes, or no such places.
+  // Usage: it has no such sizes.
   Result<std::vector<Run>> cut(int64_t first, int64_t tokens) const;
   // Inputs of one run. Without places, those at the sizes of the options.
   Result<ProgramIo> inputs(const Run& run, uint64_t seed) const;

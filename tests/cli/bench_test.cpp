@@ -108,8 +108,10 @@ TEST_CASE("bench runs a prompt in as many runs as the program's sizes ask for, a
 
 TEST_CASE("bench refuses more tokens than there are places, and names that the program lacks") {
   check_refused(decoder(), {"--prompt", "7", "--decode", "2"}, "9 tokens in all do not fit 8 places");
+  check_refused(decoder(), {"--prompt", "5", "--decode", "20"}, "25 tokens in all do not fit 8 places");
   check_refused(decoder(), {"--prompt", "2", "--positions", "nil"}, "its inputs: x, at, ids");
   check_refused(decoder(), {"--sizes", "m=2"}, "the program has no symbol m");
+  check_refused(decoder(), {"--sizes", "m=2,m=3"}, "m=3 is the second size");
   check_refused(decoder(), {"--sizes", "m"}, "m is not NAME=NUMBER");
   check_refused(decoder(), {"--sizes", "=2"}, "=2 is not NAME=NUMBER");
   check_refused(decoder(), {"--decode", "2", "--m", "1"}, "excludes");
