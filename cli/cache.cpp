@@ -45,7 +45,7 @@ int with_store(const Session& session, const std::function<int(Store&)>& work) {
 int report(const Session& session, const Status& status, std::string_view done) {
   if (!status.ok()) return fail(session, status.error());
   if (session.json) print_json("done", {{"done", done}});
-  else show("{}\n", done);
+  else if (session.verbosity >= 0) show("{}\n", done);
   return 0;
 }
 

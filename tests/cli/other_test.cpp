@@ -32,6 +32,9 @@ TEST_CASE("cache export, clear and import bring entries back") {
   REQUIRE(static_cast<int>(listed.size()) >= before);
   CHECK(qcodegen({"cache", "show", listed[0]["key"], "--cache-dir", cache}).status == 0);
   REQUIRE(qcodegen({"cache", "export", dir / "all.qcache", "--cache-dir", cache}).status == 0);
+  // Such a pipe holds the export alone.
+  const std::string quiet = cli_path() + " -q cache export /dev/stdout --cache-dir " + cache + " | cat";
+  CHECK(run_program({"/bin/sh", "-c", quiet}).out == slurp(dir / "all.qcache"));
   REQUIRE(qcodegen({"cache", "clear", "--cache-dir", cache}).status == 0);
   CHECK(entries() == 0);
   REQUIRE(qcodegen({"cache", "import", dir / "all.qcache", "--cache-dir", cache}).status == 0);
