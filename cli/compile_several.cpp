@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/compile_output.h"
+#include "cli/lookups.h"
 #include "cli/report.h"
 #include "codegen/choose.h"
 #include "codegen/compile.h"
@@ -127,6 +129,7 @@ class SeveralCompiles {
   }
   bool is_fat() const { return is_fat_; }
   const std::string& output() const { return output_; }
+  const RemoteReport& remote() const { return remote_; }
 
  private:
   // The graphs for one target, as one program.
@@ -155,11 +158,14 @@ class SeveralCompiles {
   }
 
   void add(const std::string& method, const CompileOptions& options, const CompileReport& report) {
-    for (const std::string& warning : report.warnings) say("warning: " + warning + "\n");
+    for (const std::string& warning : report.warnings)  // of the server each compile has the same one
+      if (said_.insert(warning).second) say("warning: " + warning + "\n");
+    add_remote(report.remote, remote_);
     nlohmann::json& out = compiles_.emplace_back(report_json(report));
     out["program"] = output_;
     if (!method.empty()) out["method"] = method;
     if (session_.json || session_.verbosity < 0) return;
+    if (session_.verbosity > 0) say(describe_lookups(report.lookups));
     if (!method.empty()) put(labelled("method", method, ""));
     print_report(flags_, options, report);
   }
@@ -172,6 +178,8 @@ class SeveralCompiles {
   std::string output_;
   bool is_fat_ = false;  // several targets
   std::vector<nlohmann::json> compiles_;
+  std::set<std::string> said_;
+  RemoteReport remote_;  // of all compiles
 };
 
 }  // namespace
@@ -190,6 +198,7 @@ int run_compile_several(const Session& session, const CompileFlags& flags) {
     if (compiles.is_fat()) print_json("compile_targets", compiles.json(*report));
     else print_json("compile_methods", compiles.json(*report));
   } else if (session.verbosity >= 0) {
+    put(describe_remote(compiles.remote()));
     put(labelled("wrote", compiles.output(),
                  fmt::format("{} · {} of weights · {} shared", format_bytes(double(report->bytes)),
                              format_bytes(double(report->weight_bytes)), format_bytes(double(report->shared_bytes)))));

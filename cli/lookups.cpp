@@ -68,6 +68,14 @@ nlohmann::json remote_json(const RemoteReport& remote) {
           {"ms", s.ms}};
 }
 
+void add_remote(const RemoteReport& compile, RemoteReport& sum) {
+  const RemoteStats& from = compile.stats;
+  RemoteStats& to = sum.stats;
+  sum.server = compile.server;
+  to.hits += from.hits, to.misses += from.misses, to.published += from.published, to.failures += from.failures;
+  to.bytes_got += from.bytes_got, to.bytes_put += from.bytes_put, to.ms += from.ms;
+}
+
 std::string describe_remote(const RemoteReport& remote) {
   if (remote.server.empty()) return "";
   const RemoteStats& s = remote.stats;

@@ -23,6 +23,8 @@ std::string describe_lookups(const std::vector<Lookup>& lookups);
 std::string sum_lookups(const std::vector<Lookup>& lookups);
 
 nlohmann::json remote_json(const RemoteReport& remote);
+// The sums of several compiles on one server.
+void add_remote(const RemoteReport& compile, RemoteReport& sum);
 // "redis://cache.lan:6379/0  2 hits, 0 misses · 0 published · 31.2 kB in 1.4 ms"
 std::string describe_remote(const RemoteReport& remote);
 

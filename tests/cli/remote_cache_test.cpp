@@ -166,6 +166,28 @@ TEST_CASE("whatever the server does, the compile is right, says so once and lose
   CHECK(second.is_right());
 }
 
+TEST_CASE("a compile of several graphs says once what the server did, and logs every lookup") {
+  const Home home("redis://127.0.0.1:1/0");
+  std::string other = kSharedGraph;
+  other.replace(other.find("silu"), 4, "relu");
+  spit(home.dir / "other.json", other);
+  ::setenv("QCG_REMOTE_CACHE_KEY_FILE", home.key_file.c_str(), 1);
+  const Run run = qcodegen({"compile", "a=" + (home.dir / "graph.json"), "b=" + (home.dir / "other.json"), "--weights",
+                            "random:1", "--tune=off", "-o", home.dir / "p.qcg", "--cache-dir", home.dir / "cache",
+                            "--remote-cache", home.server, "-v"});
+  ::unsetenv("QCG_REMOTE_CACHE_KEY_FILE");
+  REQUIRE_MESSAGE(run.status == 0, run.err);
+  const auto count = [](const std::string& text, const std::string& piece) {
+    int found = 0;
+    for (size_t at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) ++found;
+    return found;
+  };
+  CHECK_MESSAGE(count(run.err, "warning: the shared cache") == 1, run.err);
+  CHECK(count(run.err, "\nmiss   program") == 2);
+  CHECK(count(run.out, "shared   redis://127.0.0.1:1/0") == 1);
+  CHECK_MESSAGE(count(run.out, "6 failures") == 1, run.out);  // each compile gives up after three
+}
+
 TEST_CASE("a shared cache that cannot be meant is refused before anything is compiled") {
   const Home home("redis://127.0.0.1:1/0");
   const auto refused = [&](const Run& run, const std::string& why) {
