@@ -47,18 +47,7 @@ struct Loaded {
 
 bool says(const char* text) { return std::strstr(qcg_last_error(), text) != nullptr; }
 
-thread_local int allocations_left = -1;  // the one after these fails; negative: none does
-
 }  // namespace
-
-// Inlined they are, to the compiler, calls of malloc and free that do not match.
-[[gnu::noinline]] void* operator new(size_t size) {
-  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
-  if (void* memory = std::malloc(std::max<size_t>(size, 1))) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 TEST_CASE("C: load, look, run") {
   const SampleProgram sample;
@@ -327,6 +316,22 @@ struct CancelledHost {
 
 }  // namespace
 
+#if !defined(QCG_SANITIZED)  // AddressSanitizer has operators of its own
+namespace {
+
+thread_local int allocations_left = -1;  // the one after these fails; negative: none does
+
+}  // namespace
+
+// Inlined they are, to the compiler, calls of malloc and free that do not match.
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (void* memory = std::malloc(std::max<size_t>(size, 1))) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
 TEST_CASE("C: a method whose first run finds no memory is an error, and no run of it is waited for") {
   SampleProgram sample;
   SampleProgram::split_into_methods(sample.manifest, {"a", "b"});
@@ -348,6 +353,7 @@ TEST_CASE("C: a method whose first run finds no memory is an error, and no run o
   CHECK(failures > 3);
   CHECK(run.is_right());
 }
+#endif
 
 TEST_CASE("C: a thread that is cancelled ends after the call, not in it") {
   SampleProgram sample;
