@@ -66,7 +66,7 @@ Status check_rows(const std::vector<Tensor>& parts, size_t each, const std::vect
   return {};
 }
 
-// [E * 2 I, …] of gates and ups in turn, from those of I of the one and I of the other.
+// [E * 2 I, …] of gates and ups in turn, from I rows of the gate and then I of the up.
 Tensor alternate_rows(const Tensor& stacked, int64_t experts) {
   const int64_t each = stacked.shape[0] / experts, half = each / 2;
   std::vector<int64_t> rows;
@@ -75,12 +75,18 @@ Tensor alternate_rows(const Tensor& stacked, int64_t experts) {
   return gather_rows(stacked, rows);
 }
 
+// Rows that were joined, in the order that the parameter has them.
+Tensor ordered_rows(Tensor rows, size_t parts, size_t each, JoinedExperts order) {
+  const bool alternate = order == JoinedExperts::alternating && each == 2;
+  return alternate ? alternate_rows(rows, static_cast<int64_t>(parts / each)) : std::move(rows);
+}
+
 Result<Tensor> join_plain(const std::vector<Tensor>& parts, size_t each, const std::vector<std::string>& names,
                           JoinedExperts order) {
   QCG_CHECK(check_rows(parts, each, names));
-  QCG_TRY(rows, join_rows(parts, names));
+  QCG_TRY(stacked, join_rows(parts, names));
+  const Tensor rows = ordered_rows(std::move(stacked), parts.size(), each, order);
   const auto experts = static_cast<int64_t>(parts.size() / each);
-  if (order == JoinedExperts::alternating && each == 2) rows = alternate_rows(rows, experts);
   const Tensor joined = rows.reshape({experts, rows.shape[0] / experts, rows.shape[1]});
   return order == JoinedExperts::alternating ? joined.transpose(1, 2).contiguous() : joined;
 }
@@ -130,8 +136,7 @@ Result<QuantizedWeight> join_quantized(const std::vector<WeightReader>& readers,
     for (const QuantizedWeight& part : parts) all.push_back(part.*member);
     if (member == &QuantizedWeight::codes) QCG_CHECK(check_rows(all, each, names));
     QCG_TRY(rows, join_rows(all, names));
-    const bool alternate = order == JoinedExperts::alternating && each == 2;
-    out.*member = alternate ? alternate_rows(rows, static_cast<int64_t>(readers.size() / each)) : std::move(rows);
+    out.*member = ordered_rows(std::move(rows), readers.size(), each, order);
   }
   out.matrices = static_cast<int64_t>(readers.size() / each);
   out.turned = order == JoinedExperts::alternating;

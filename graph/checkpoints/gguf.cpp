@@ -389,11 +389,12 @@ Result<std::vector<std::string>> gguf_files(const std::string& path) {
 }
 
 Result<Checkpoint> open_gguf(const std::string& path) {
-  QCG_TRY(names, gguf_files(path));
+  QCG_TRY(given, open_part(path));
+  QCG_TRY(names, names_of_parts(path, given.header));
   std::vector<Part> parts;
   std::set<std::string> tensors;
   for (const std::string& name : names) {
-    QCG_TRY(part, open_part(name));
+    QCG_TRY(part, name == path ? Result<Part>(std::move(given)) : open_part(name));
     if (names.size() > 1 && (part.header.parts != names.size() || part.header.part != parts.size()))
       return Error::bad_input(name, "is not part " + std::to_string(parts.size() + 1) + " of " + quote(path), kDamaged);
     for (const TensorInfo& info : part.header.tensors)

@@ -15,11 +15,11 @@ namespace qcg {
 
 bool is_gguf(std::string_view bytes);
 
-// The file itself, or all parts of a model that gguf-split cut, of which it is any.
+// The files of the model: the given one alone, or all parts where gguf-split cut the model and the given one is a part.
 Result<std::vector<std::string>> gguf_files(const std::string& path);
 
-// Reads all of gguf_files(). Error BadInput: a file is damaged or missing. Unsupported: an architecture whose names and order of rows are not known. What a
-// tensor's type cannot be is an error only when the tensor is asked for.
+// Reads all of gguf_files(). Error BadInput: a file is damaged or missing. Unsupported: an architecture whose names and
+// order of rows are not known. What a tensor's type cannot be is an error only when the tensor is asked for.
 Result<Checkpoint> open_gguf(const std::string& path);
 
 }  // namespace qcg
