@@ -180,17 +180,18 @@ class Reader {
 
   Expr common(Expr side) {
     const DType dtype = promoted();
-    if (!is_floating(dtype)) return side;
-    if (!is_number(side) && dtype_ == dtype) return side;
-    return is_number(side) ? Expr::number(round_to_dtype(dtype, side.value)) : Expr::cast(dtype, std::move(side));
+    return is_floating(dtype) ? brought_to(dtype, std::move(side)) : side;
+  }
+  // The argument just read.
+  Expr brought_to(DType dtype, Expr x) const {
+    if (is_number(x)) return Expr::number(round_to_dtype(dtype, x.value));
+    return dtype_ == dtype ? x : Expr::cast(dtype, std::move(x));
   }
 
   Expr held(Expr x) {
     const DType dtype = node_.op->arg_index("other") >= 0 ? promoted() : result();
-    if (!is_half(dtype)) return x;
-    if (is_number(x)) return Expr::number(round_to_dtype(dtype, x.value));
-    const bool is_exact = dtype_ && (*dtype_ == dtype || dtype_bytes(*dtype_) == 1);
-    return is_exact ? x : Expr::cast(dtype, std::move(x));
+    const bool is_exact = dtype_ && dtype_bytes(*dtype_) == 1;
+    return is_half(dtype) && !is_exact ? brought_to(dtype, std::move(x)) : x;
   }
 
   Expr clamp(std::vector<Expr> args, const std::vector<bool>& absent) {

@@ -88,6 +88,14 @@ QCG_INLINE LogParts v_split_for_log(vf x) {
   return {v_sub(m, v_set1(1.0f)), v_add(vi_to_f(k), shift)};
 }
 
+// A logarithm y of 0 < x < inf, with those of the other x.
+QCG_INLINE vf v_log_of_any(vf x, vf y) {
+  vf inf = v_set1(__builtin_inff());
+  y = v_select(v_eq(x, inf), inf, y);
+  y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
+  return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+}
+
 QCG_INLINE vf v_log(vf x) {
   LogParts s = v_split_for_log(x);
   vf square = v_mul(s.f, s.f);
@@ -103,11 +111,7 @@ QCG_INLINE vf v_log(vf x) {
   vf y = v_mul(v_mul(p, square), s.f);
   y = v_fma(s.exponent, v_set1(-2.12194440e-4f), y);
   y = v_fma(square, v_set1(-0.5f), y);
-  y = v_fma(s.exponent, v_set1(0.693359375f), v_add(s.f, y));
-  vf inf = v_set1(__builtin_inff());
-  y = v_select(v_eq(x, inf), inf, y);
-  y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
-  return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+  return v_log_of_any(x, v_fma(s.exponent, v_set1(0.693359375f), v_add(s.f, y)));
 }
 
 // log(u) for u = 1 + x rounded, plus what the rounding took, to first order. Not at the ends: 0 / 0, inf - inf.
@@ -286,10 +290,7 @@ QCG_INLINE vf v_log_of_base(vf x, vf factor, vf factor_low) {
   vf product = v_mul(log2.high, factor);
   vf low = v_fused(log2.high, factor, v_neg(product));
   low = v_fma(log2.low, factor, v_fma(log2.high, factor_low, low));
-  vf y = v_add(product, low), inf = v_set1(__builtin_inff());
-  y = v_select(v_eq(x, inf), inf, y);
-  y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
-  return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+  return v_log_of_any(x, v_add(product, low));
 }
 QCG_INLINE vf v_log2(vf x) { return v_log_of_base(x, v_set1(1.0f), v_zero()); }
 QCG_INLINE vf v_log10(vf x) { return v_log_of_base(x, v_set1(3.010300100e-01f), v_set1(-1.432098889e-08f)); }
