@@ -243,25 +243,22 @@ bool satisfy(const std::vector<SizeCondition>& conditions, const std::vector<Sym
   return std::ranges::all_of(conditions, [&](const SizeCondition& condition) { return condition.holds(named); });
 }
 
-bool is_computed(const Graph& graph, const Symbol& symbol) {
-  const std::vector<std::string> measured = graph.measured_symbols();
-  return std::ranges::find(measured, symbol.name) != measured.end();
-}
-
 }  // namespace
 
 std::vector<Symbol> given_symbols(const Graph& graph) {
+  const std::vector<std::string> computed = graph.measured_symbols();
   std::vector<Symbol> out = graph.symbols;
-  std::erase_if(out, [&](const Symbol& symbol) { return is_computed(graph, symbol); });
+  std::erase_if(out, [&](const Symbol& symbol) { return std::ranges::count(computed, symbol.name) > 0; });
   return out;
 }
 
 std::vector<int64_t> values_of_all(const Graph& graph, std::span<const int64_t> given) {
+  const std::vector<std::string> computed = graph.measured_symbols();
   std::vector<int64_t> out;
   for (const Symbol& symbol : graph.symbols) {
-    const bool computed = is_computed(graph, symbol);
-    out.push_back(computed ? symbol.min : given.front());
-    if (!computed) given = given.subspan(1);
+    const bool is_given = std::ranges::count(computed, symbol.name) == 0;
+    out.push_back(is_given ? given.front() : symbol.min);
+    if (is_given) given = given.subspan(1);
   }
   return out;
 }

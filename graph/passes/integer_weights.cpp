@@ -51,9 +51,7 @@ bool are_codes_of(const Graph& graph, ValueId codes, ValueId weight) {
   return elements.valid() && elements.is_constant() && bits(graph.value(codes)) >= elements.constant();
 }
 
-bool is_product(const Node& node) {
-  return node.op->role == OpRole::matmul || node.op->name.find("aten.conv") != std::string_view::npos;
-}
+bool is_product(const Node& node) { return node.op->role == OpRole::matmul || node.op->name.starts_with("aten.conv"); }
 
 }  // namespace
 
