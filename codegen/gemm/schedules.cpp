@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "codegen/gemm/layout.h"
@@ -78,13 +79,14 @@ std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_
 }
 
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
-// A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
+// A matrix instruction does 8 times the products of a vector one in its time.
 // The sums of a group are converted and scaled at its end, and loaded and stored where they find no registers.
 double tile_cost(const GemmShape& shape, int64_t m) {
   const Microkernel& row = *shape.schedule.microkernel;
   const int mr = shape.mr;
   const auto tiles = double((m + mr - 1) / mr);
-  if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
+  // 32 rows are the faster ones only where a core is not shared (add_tile_registers), and unpack into a block as well.
+  if (has_tiles(row)) return tiles * (mr / 8.0 * (mr > 16 ? 1.5 : 1) + 0.7) / double(m);
   const double units = double(shape.panel.group_padded) / shape.compute.kd;
   // Two products of four k in the place of four, and little to unpack.
   if (is_sliced(row)) return tiles * (mr * (0.5 + (shape.keeps_sums(mr) ? 1.3 : 1.8) / units) + 0.5) / double(m);
@@ -147,7 +149,7 @@ bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
   return shape.problem.scale == DType::f8e8m0 ? block || shape.mr > kFewRows : block && m > kSomeRows;
 }
 
-constexpr int kAhead = 4096, kStreamedPanels = 8;
+constexpr int kAhead = 4096, kStreamedPanels = 8, kFewestItems = 16;
 
 // One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several
 // rows make multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on
@@ -170,6 +172,10 @@ void add_decode(const PanelLayout& p, int64_t m, GemmSchedule c, std::vector<Gem
 //
 // Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and
 // what lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
+//
+// Matrix tiles wait for what they load where the core is shared, so that both blocks should stay in L1: 4 or 8 steps of
+// K, and nothing fetched beyond the next block (at M = 64 16 to 32 % faster than 16 steps of bf16 or more, 7 % of it
+// because nothing is fetched to L2). Above kManyM rows longer blocks load and store sums less often.
 void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule c, std::vector<GemmSchedule>& out) {
   struct Blocking {
     int64_t kc;
@@ -190,8 +196,13 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule 
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
     blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
-  // Tiles have to be waited for at the end of a block.
-  if (streams && compute.tiles) blockings.push_back({4 * k_of_8kib, streamed, false, false, kAhead});
+  if (compute.tiles) {
+    const int64_t k_of_4_steps = 4 * 16 * compute.kd;
+    int panels = streams ? streamed : kStreamedPanels;
+    while (panels > 1 && count_items(p, panels) * ((m + kRowsPerItem - 1) / kRowsPerItem) < kFewestItems) panels /= 2;
+    for (const int64_t times : !streams ? std::array{2, 4, 8} : block ? std::array{2, 1, 4} : std::array{1, 2, 4})
+      blockings.push_back({times * k_of_4_steps, panels, block});
+  }
   if (streams && block) blockings.push_back({k_of_32kib / 2, streamed, true, false, kAhead});
   if (streams && registers) blockings.push_back({k_of_8kib, streamed, false, false, kAhead});
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});

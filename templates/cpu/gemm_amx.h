@@ -1,6 +1,7 @@
 // GEMM primitives of AMX: eight tiles of 16 rows x 64 bytes, and weights unpacked to them.
 //
-// Why here: gemm_amx.cpp.j2 multiplies 32x32 with them; packing, corrections and results are those of AVX-512.
+// Why here: gemm_amx.cpp.j2 multiplies 32x32 with all of them, or 16x32 with four (C 0, C 1, A 4 and B 6); packing,
+// corrections and results are those of AVX-512.
 //
 //              B 6     B 7       a row of A: 16 units of one row, 64 bytes apart
 //            +-------+-------+   a row of B: one unit of 16 columns, 128 bytes apart in a panel of 32 columns
@@ -9,8 +10,7 @@
 //            +-------+-------+
 //
 // With -DQCG_EMULATE_AMX the same names work on arrays, with the instructions' order of rounding, so that kernels can be
-// checked where there are no tiles. The instructions themselves have run in an emulated CPU only, never on one that shows
-// their speed.
+// checked where there are no tiles.
 //
 // Tiles are inline assembly because the load of g++ 12's own intrinsics does not say that it reads memory: stores to a
 // buffer that only tiles read are dropped. Tile numbers are literal, so the compiler allocates nothing.

@@ -66,10 +66,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
         __builtin_prefetch(next);
       }
       tile_load<4>(x + 0, 64);
-      tile_load<6>(b, 128);
-      tile_load<7>(b + 64, 128);
+      tile_load<6>(b + 0, 128);
       tile_dp_sud<0, 4, 6>();
-      tile_dp_sud<1, 4, 7>();
+      tile_load<6>(b + 64, 128);
+      tile_dp_sud<1, 4, 6>();
       x += 16 * MR;
       w += 2048;
     }
