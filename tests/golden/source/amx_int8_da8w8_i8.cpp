@@ -62,9 +62,12 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const int64_t units = count * 2;
     for (int64_t u = 0; u < units; u += 16) {
       const uint8_t* const b = w;
-      for (int f = 0; f < 16; ++f, next += next_step) {
+      // Many row tiles have a share of a line or two each.
+      const uint8_t* const fetched = next + next_step * 16;
+      for (; next < fetched; next += 64) {
         __builtin_prefetch(next);
       }
+      next = fetched;
       tile_load<4>(x + 0, 64);
       tile_load<6>(b + 0, 128);
       tile_dp_sud<0, 4, 6>();
