@@ -172,12 +172,13 @@ TEST_CASE("hostile logs are typed errors") {
 
 TEST_CASE("a fast compile builds candidates of the instructions that are likely to win on this machine") {
   const Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {4096}, {4096}, DType::bf16);
-  const Target target{Device::cpu, Isa::avx512bf16};
-  const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot, double vnni) {
+  const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot, double vnni, double tiles = 0) {
+    const Target target{Device::cpu, tiles > 0 ? Isa::amx : Isa::avx512bf16};
     std::vector<Candidate> some = cpu_candidates(p, target, m, m);
     Ceilings ceilings;
-    ceilings.read_gbps = 30;
+    ceilings.isa = target.isa, ceilings.read_gbps = 30;
     if (fma > 0) ceilings.instruction_gflops = {{"fma", fma}, {"bf16dot", dot}, {"vnni", vnni}};
+    if (tiles > 0) ceilings.instruction_gflops["amx_bf16"] = tiles;
     limit_candidates(p, m, some, mode, ceilings);
     std::set<std::string_view> out;
     for (const Candidate& c : some) out.insert(schedule_of(c).microkernel->compute);
@@ -194,6 +195,9 @@ TEST_CASE("a fast compile builds candidates of the instructions that are likely 
   CHECK(computes(1, TuneMode::fast, 350, 190, 700) == Computes{"bf16dot", "fma", "vnni"});  // memory decides
   CHECK(computes(256, TuneMode::full, 350, 190, 1400) == Computes{"bf16dot", "fma", "vnni"});
   CHECK(computes(256, TuneMode::fast, 0, 0, 0) == Computes{"bf16dot", "fma", "vnni"});
+  // A tile of 16 rows is loaded for four.
+  CHECK(computes(4, TuneMode::fast, 216, 95, 720, 1500) == Computes{"amx_bf16", "vnni"});
+  CHECK(computes(256, TuneMode::fast, 216, 95, 720, 1500) == Computes{"amx_bf16"});
 }
 
 TEST_CASE("pins replay the winner of a log") {
