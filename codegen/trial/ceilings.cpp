@@ -120,8 +120,11 @@ __attribute__((target("amx-tile"))) void configure_tiles() {
 // in L2 and weights in L1, as the kernels of 16 rows have them.
 constexpr int kTileSteps = 128, kWeightSteps = 8;  // of 1 KiB of activations and 2 KiB of weights
 const uint8_t* tile_operands() {
-  static const std::vector<uint8_t> zeros((kTileSteps + 2 * kWeightSteps) << 10);
-  return zeros.data();
+  struct alignas(64) Line {
+    uint8_t bytes[64];
+  };
+  static const std::vector<Line> zeros((kTileSteps + 2 * kWeightSteps) * 16);
+  return zeros[0].bytes;
 }
 
 #define QCG_PEAK_AMX(name, multiply, tgt)                                        \
