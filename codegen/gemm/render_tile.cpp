@@ -266,10 +266,10 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
 // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed
 // (int8 and int4 for a bf16 product) are unpacked to a buffer.
 //
-// 32 rows take all eight tiles, each loaded once a step: the fastest on a core of one's own (5 % over six tiles). 16 rows
-// take four, and a step loads both weight tiles into the same one. Hardware threads that share a core share the registers
-// that tiles are renamed to: beside a busy neighbour a product took 42 ns with eight tiles in use, 27 with six and 21 with
-// four, where it takes 12 alone, with any of them.
+// 32 rows use all eight tiles and load each once a step, which is the fastest on a core that is not shared (5 % over six
+// tiles). 16 rows use four tiles and load both weight tiles of a step into the same one. Hardware threads of a core seem
+// to share the registers that tiles are renamed to. While the other thread was busy, a product took 39 ns with eight
+// tiles in use, 27 with six and 21 with four; while it was idle, 12 with any of them.
 void add_tile_registers(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   const auto load = [](int tile, const char* from, int at, int stride) {

@@ -116,9 +116,10 @@ __attribute__((target("amx-tile"))) void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-// Tiles are loaded for every product, so what a kernel can reach includes the loads: rows of 16 x 32 results, activations
-// in L2 and weights in L1, as the kernels of 16 rows have them.
-constexpr int kTileSteps = 128, kWeightSteps = 8;  // of 1 KiB of activations and 2 KiB of weights
+// Kernels load tiles for every product, so the peak includes the loads. Results are 16 x 32, activations lie in L2 and
+// weights in L1, as in kernels of 16 rows.
+constexpr int kTileSteps = 128;  // steps of K until activations repeat, 1 KiB each
+constexpr int kWeightSteps = 8;  // steps of K until weights repeat, 2 KiB each
 const uint8_t* tile_operands() {
   struct alignas(64) Line {
     uint8_t bytes[64];

@@ -38,8 +38,8 @@ struct Ceilings {
 inline double ceiling_s(const Timing& timing) { return is_disturbed(timing) ? timing.p10_s : timing.median_s; }
 
 Ceilings measure_ceilings(Isa isa, int threads);  // about 0.3 s, once in a process
-// What is measured there, once: every byte read, or one instruction for some 0.1 ms; the latter says how
-// many operations that was, 0 for a Compute that is not measured.
+// What is measured there, once: every byte read, or one instruction for some 0.1 ms; the latter says how many operations
+// that was, 0 for a Compute that is not measured.
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
 double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
 // The same by the calling thread alone.

@@ -62,7 +62,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const int64_t units = count * 2;
     for (int64_t u = 0; u < units; u += 16) {
       const uint8_t* const b = w;
-      // Many row tiles have a share of a line or two each.
+      // The share of this row tile in the next block is a line or two per step where there are many row tiles.
       const uint8_t* const fetched = next + next_step * 16;
       for (; next < fetched; next += 64) {
         __builtin_prefetch(next);
