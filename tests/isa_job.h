@@ -21,6 +21,11 @@
 
 namespace qcg::test {
 
+// Whether tiles of AMX are emulated on the AVX-512 that their kernels also use.
+inline bool emulates_amx() {
+  return !why_isa_unavailable(Isa::amx).empty() && why_isa_unavailable(Isa::avx512bf16).empty();
+}
+
 // flags_of: whose instructions the compiler may use; more: flags after those of the target table.
 inline CompileJob new_job(const Toolchain& cxx, Isa isa, Isa flags_of, const std::vector<std::string>& more = {}) {
   CompileJob job;
@@ -44,5 +49,9 @@ inline CompileJob new_job(const Toolchain& cxx, Isa isa, Isa flags_of, const std
 }
 
 inline CompileJob new_job(const Toolchain& cxx, Isa isa) { return new_job(cxx, isa, isa); }
+
+inline CompileJob new_emulated_job(const Toolchain& cxx) {
+  return new_job(cxx, Isa::amx, Isa::avx512bf16, {"-O1", "-DQCG_EMULATE_AMX"});
+}
 
 }  // namespace qcg::test

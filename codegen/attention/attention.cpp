@@ -121,13 +121,16 @@ Result<std::string> render_attention(const AttentionProblem& p, Isa isa, std::st
   v["by_head"] = p.mask && mask_by_head(p);
   v["mask"] = p.mask ? reader_of(p, *p.mask, mask_in_integers(p), isa) : V();
   v["empty"] = kEmptyRows[static_cast<size_t>(p.empty)];
-  v["pairs"] = p.query == DType::bf16 && p.key == DType::bf16 && (isa == Isa::avx512bf16 || isa == Isa::amx);
+  const bool pairs = p.query == DType::bf16 && p.key == DType::bf16;
+  v["pairs"] = pairs && (isa == Isa::avx512bf16 || isa == Isa::amx);
   // Accumulators fill the registers: 24 zmm, 12 of 16 ymm, 8 of 16 xmm (a portable vector is two).
   v["mr"] = isa == Isa::portable ? 4 : 6;
   v["nv"] = isa == Isa::portable ? 1 : isa_info(isa).vector_bytes == 64 ? 4 : 2;
+  const bool amx = isa == Isa::amx && pairs && p.value == DType::bf16;
+  v["tiles"] = amx || has_tiles(p, isa);
+  if (amx) v["header"] = "gemm_amx.h";
   if (on_device(isa)) {
     const size_t params = kFirstOperand + p.operands.size() * kOperandAxes + static_cast<size_t>(p.sizes);
-    v["tiles"] = has_tiles(p, isa);
     add_device_context(v, 4 + p.operands.size(), params, attention_launch(p, isa).threads);
   }
   return render_kernel("attention", isa, v);
@@ -221,7 +224,9 @@ class RowOracle {
       const double weight = out.sees || p_.empty == EmptyRow::mean ? std::exp(below) : 0;
       // exp flushes what is below 2^-126 to zero, or not.
       double error = 2 * errors[i] + (24 + std::fabs(below)) * 0x1p-24;
-      if (p_.value == DType::f16) error += 0x1p-38 / weight;  // what three f16 cannot hold of a weight
+      // What three f16 cannot hold of a weight, or three bf16, which are zero below 2^-126.
+      if (p_.value == DType::f16) error += 0x1p-38 / weight;
+      if (p_.value == DType::bf16) error += 0x1p-124 / weight;
       out.weights.push_back(weight), out.errors.push_back(weight > 0x1p-120 ? error : 1);
       out.sum += weight;
     }
@@ -241,7 +246,9 @@ class RowOracle {
       off += std::fabs(product) * w.errors[i], off_sum += w.weights[i] * w.errors[i];
     }
     const double unit = sum_unit(static_cast<double>(columns)), want = sum / w.sum;
-    const double bound = (off + std::fabs(want) * off_sum + 2 * unit * magnitude) / w.sum + 2 * unit * std::fabs(want);
+    const double denormal = p_.value == DType::bf16 ? 0x1p-124 : 0;
+    const double bound =
+        (off + std::fabs(want) * off_sum + 2 * unit * magnitude) / w.sum + 2 * unit * std::fabs(want) + denormal;
     return within_range(p_.output, want, bound + half_ulp(p_.output, want));
   }
 

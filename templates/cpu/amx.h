@@ -1,4 +1,4 @@
-// AMX: vectors are those of avx512bf16; the tiles, which only GEMM kernels use, are in gemm_amx.h.
+// AMX: vectors are those of avx512bf16; the tiles, which GEMM and attention kernels use, are in gemm_amx.h.
 //
 // Why here: row kernels of the amx target include the header named after their ISA.
 //

@@ -195,10 +195,10 @@ inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolch
 enum class AmxBuild { assembled_too, only_run };
 inline void add_emulated(std::vector<CaseBuild>& builds, const std::vector<Case>& cases, const Toolchain& cxx,
                          AmxBuild amx) {
-  if (why_isa_unavailable(Isa::amx).empty() || !why_isa_unavailable(Isa::avx512bf16).empty()) return;
+  if (!emulates_amx()) return;
   for (size_t b = 0, native = builds.size(); b < native; ++b) {
     if (cases[builds[b].members[0]].isa != Isa::amx) continue;
-    CaseBuild emulated{new_job(cxx, Isa::amx, Isa::avx512bf16, {"-O1", "-DQCG_EMULATE_AMX"}), builds[b].members, true};
+    CaseBuild emulated{new_emulated_job(cxx), builds[b].members, true};
     emulated.job.sources = builds[b].job.sources;
     if (amx == AmxBuild::only_run) builds[b] = std::move(emulated);
     else builds.push_back(std::move(emulated));

@@ -11,6 +11,14 @@ namespace {
 
 using Problem = AttentionProblem;
 
+// AMX is the only one whose attention differs from that of the instructions that it contains.
+std::vector<Isa> attention_isas() {
+  std::vector<Isa> isas = testable_isas();
+  if (const std::string why = why_isa_unavailable(Isa::amx); why.empty() || emulates_amx()) isas.push_back(Isa::amx);
+  else MESSAGE("skipped: amx: ", why);
+  return isas;
+}
+
 Expr expr(std::string_view text) {
   auto e = Expr::parse(text);
   REQUIRE(e.ok());
@@ -51,6 +59,8 @@ const std::vector<Case>& cases() {
         {problem(f32, 10, 7, 3, "mul(acc0, 0.3)", "in0", EmptyRow::zero, {seen}), "seen"},
         {problem(bf16, 80, 40, 4, "mul(acc0, 0.1)", "in0", EmptyRow::nan, {by_head}), "seen by head"},
         {problem(bf16, 37, 70, 2, "mul(acc0, 0.15)", "ge(pos2, pos3)", EmptyRow::zero, {}), "pairs and one left over"},
+        {problem(bf16, 64, 64, 4, "mul(acc0, 0.125)", "ge(pos2, pos3)", EmptyRow::zero, {}), "causal pairs"},
+        {problem(bf16, 128, 16, 1, "mul(acc0, 0.09)", "", EmptyRow::zero, {}), "one tile of value"},
         {problem(f16, 16, 16, 1, "add(mul(acc0, 0.2), in0)", "", EmptyRow::nan, {bias}), "bias"},
         {problem(f32, 33, 130, 5, "mul(5, tanh(mul(acc0, 0.2)))", "ge(in0, pos3)", EmptyRow::mean, {positions}),
          "positions"},
@@ -179,7 +189,7 @@ void check(const qcg_kernel& kernel, const Case& test, std::array<int64_t, 4> si
 TEST_CASE("attention of few and of many rows, whatever they see") {
   KernelSet kernels;
   std::vector<std::tuple<int, Isa, const Case*>> runs;
-  for (const Isa isa : testable_isas())
+  for (const Isa isa : attention_isas())
     for (const Case& c : cases())
       runs.push_back(
           {kernels.add(isa, [&](auto symbol) { return render_attention(c.problem, isa, symbol); }), isa, &c});
@@ -196,11 +206,40 @@ TEST_CASE("attention of few and of many rows, whatever they see") {
       }
 }
 
+TEST_CASE("infinite value stays infinite in attention") {
+  const Case& pairs = *std::ranges::find(cases(), "one tile of value", &Case::kind);
+  KernelSet kernels;
+  std::vector<int> runs;
+  for (const Isa isa : attention_isas())
+    runs.push_back(kernels.add(isa, [&](auto symbol) { return render_attention(pairs.problem, isa, symbol); }));
+  kernels.build();
+  const int64_t rows = 40, d = 128, dv = 16;
+  for (const int run : runs) {
+    std::mt19937 random(5);
+    const Block q = random_block(DType::bf16, {1, 1, rows, d}, 0, true, random),
+                k = random_block(DType::bf16, {1, 1, rows, d}, 0, true, random);
+    Block v = random_block(DType::bf16, {1, 1, rows, dv}, 0, true, random),
+          y = random_block(DType::bf16, {1, 1, rows, dv}, 0, true, random);
+    set_element(DType::bf16, v.memory.data(), 7 * dv + 3, -INFINITY);
+    const int64_t wide = rows * d, narrow = rows * dv;
+    const std::vector<int64_t> params = {1, 1, 1,      rows,   rows, wide,   wide,   d, wide,
+                                         wide, d, narrow, narrow, dv,   narrow, narrow, dv};
+    run_phases(kernels[run],
+               {{const_cast<char*>(q.memory.data()), 0},
+                {const_cast<char*>(k.memory.data()), 0},
+                {v.memory.data(), 0},
+                {y.memory.data(), 0}},
+               params);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t e = 0; e < dv; ++e) CHECK(y.at(0, 0, i, e) == (e == 3 ? -INFINITY : y.at(0, 0, i, e)));
+  }
+}
+
 TEST_CASE("attention does not read columns that no row sees") {
   KernelSet kernels;
   const Case& causal = cases()[1];
   std::vector<int> runs;
-  for (const Isa isa : testable_isas())
+  for (const Isa isa : attention_isas())
     runs.push_back(kernels.add(isa, [&](auto symbol) { return render_attention(causal.problem, isa, symbol); }));
   kernels.build();
   for (const int run : runs)
