@@ -67,9 +67,13 @@ struct Mask {
 };
 
 // where(c, x, -inf) is x where c sees it, where(c, -inf, x) the other way round; among the terms of a sum, too. Casts of
-// floats around them change nothing.
+// floats around them change nothing but what a hidden element had: the smallest f32 is -inf in 16 bits.
 std::optional<Mask> take_mask(Expr& e) {
-  if (e.kind == ExprKind::cast && is_floating(e.dtype)) return take_mask(e.args[0]);
+  if (e.kind == ExprKind::cast && is_floating(e.dtype)) {
+    auto mask = take_mask(e.args[0]);
+    if (mask) mask->hidden = round_to_dtype(e.dtype, mask->hidden);
+    return mask;
+  }
   if (is_call(e, "add")) {
     for (const size_t at : {size_t{0}, size_t{1}}) {
       auto mask = take_mask(e.args[at]);

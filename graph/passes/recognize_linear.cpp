@@ -107,11 +107,11 @@ class LinearFinder {
     return product(rows) == product(graph_.value(graph_.nodes[root].outputs[0]).shape);
   }
 
-  // s8 * s8 can reach 2^31 from K = 131,072, u8 * s8 from 65,794.
+  // s8 * s8 can reach 2^31 from K = 131,072, u8 * s8 from 65,794; so can s8 less a zero point.
   bool overflows_int32(const LinearSpec& spec) const {
     if (spec.group > 0 || (spec.scheme != Scheme::da8w8 && spec.scheme != Scheme::s8s8)) return false;
     const int64_t k = graph_.value(spec.weight).data.shape[1];
-    return k >= (graph_.value(spec.x).dtype == DType::u8 ? 65794 : 131072);
+    return k >= (graph_.value(spec.x).dtype == DType::u8 || spec.x_zero != kNoValue ? 65794 : 131072);
   }
 
   // A more specific pattern nearly matched: the linear works, but costs more than the user may expect.

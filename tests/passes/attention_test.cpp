@@ -197,6 +197,30 @@ TEST_CASE("attention of products keeps its roundings to 16 bits where the score 
     for (const bool emulate : {false, true}) CHECK(recognized("f32", score, emulate));
 }
 
+TEST_CASE("rows that see nothing are NaN where a cast to 16 bits makes their mask infinite") {
+  const auto empty_rows = [](const std::string& masked, const std::string& dtype) {
+    Graph graph = parse(fmt::format(R"(graph(%q: {1}[2, 4, 8], %kt: {1}[2, 8, 5], %v: {1}[2, 5, 8], %hidden: bool[4, 5]) {{
+  %p = aten.matmul.default(%q, %kt) : {1}[2, 4, 5]
+  %f = aten.to.dtype(%p, dtype = {0}) : {0}[2, 4, 5]
+  %m = aten.masked_fill.Scalar(%f, %hidden, -3.3895313892515355e+38) : {0}[2, 4, 5]
+  %s = aten.to.dtype(%m, dtype = {1}) : {1}[2, 4, 5]
+  %w = aten._softmax.default(%s, dim = -1, half_to_float = false) : {1}[2, 4, 5]
+  %y = aten.matmul.default(%w, %v) : {1}[2, 4, 8]
+  return %y
+}}
+)",
+                                    masked, dtype));
+    REQUIRE(run_passes(graph, {}).ok());
+    REQUIRE(count_op(graph, "qcg.attention") == 1);
+    const std::string text = print_graph(graph);
+    return text.find("\"nan\"") != text.npos ? "nan" : text.find("\"mean\"") != text.npos ? "mean" : "zero";
+  };
+  CHECK(empty_rows("f32", "f16") == std::string("nan"));
+  CHECK(empty_rows("f32", "bf16") == std::string("mean"));  // the smallest bf16
+  CHECK(empty_rows("bf16", "bf16") == std::string("mean"));
+  CHECK(empty_rows("f32", "f32") == std::string("mean"));
+}
+
 TEST_CASE("heads that a graph repeats of keys without a batch are those of every batch") {
   Graph before = parse(R"(graph(%q: f32[2, 6, 4, 8], %k: f32[2, 5, 8], %v: f32[2, 5, 8]) {
   %k1 = aten.reshape.default(%k, shape = [2, 1, 5, 8]) : f32[2, 1, 5, 8]

@@ -156,8 +156,12 @@ Result<Types> infer_attention(const OpArgs& a) {
     if (rank < 2 || t->shape.size() != rank || t->dtype != q.dtype)
       return a.fail(name, fmt::format("{} does not fit {}", describe(*t), describe(q)));
   QCG_CHECK(same_k(a, "key", q.shape.back(), k.shape.back()));
-  if (!(k.shape[rank - 2] == v.shape[rank - 2]))
-    return a.fail("value", fmt::format("{} has another number of rows than {}", describe(v), describe(k)));
+  if (const Dim &rows = k.shape[rank - 2], &others = v.shape[rank - 2]; !(rows == others)) {
+    if (rows.is_constant() && others.is_constant())
+      return a.fail("value", fmt::format("{} has another number of rows than {}", describe(v), describe(k)));
+    return a.unsupported("value", fmt::format("attention of {} keys and {} values", rows.str(), others.str()),
+                         "export both lengths with the same torch.export.Dim");
+  }
   if (const auto dropout = as_number(a.node.arg("dropout_p")); dropout != 0.0)
     return a.unsupported("dropout_p", "attention that drops weights at random", "call model.eval() before the export");
   if (a.node.op->arg_index("dropout_mask") >= 0 && a.optional_tensor("dropout_mask"))
