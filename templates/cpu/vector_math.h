@@ -46,8 +46,8 @@ QCG_INLINE vf v_ldexp(vf x, vf n) {
 struct ExpParts {
   vf n, r_part;
 };
-QCG_INLINE ExpParts v_split_exp(vf x) {
-  vf bounded = v_bound(x, -105.0f, 90.0f);
+QCG_INLINE ExpParts v_split_exp(vf x, float least = -105.0f) {
+  vf bounded = v_bound(x, least, 90.0f);
   vf n = v_round_even(v_mul(bounded, v_set1(1.442695041f)));
   vf r = v_fma(n, v_set1(-0.693359375f), bounded);
   r = v_fma(n, v_set1(2.12194440e-4f), r);
@@ -62,6 +62,13 @@ QCG_INLINE ExpParts v_split_exp(vf x) {
 QCG_INLINE vf v_exp(vf x) {
   ExpParts e = v_split_exp(x);
   return v_ldexp(v_add(e.r_part, v_set1(1.0f)), e.n);
+}
+
+// e^x, and zero below e^-87: processors compute denormal results slowly, a quarter of the time of causal attention.
+QCG_INLINE vf v_exp_or_zero(vf x) {
+  constexpr float kLeast = -87.0f;
+  ExpParts e = v_split_exp(x, kLeast);
+  return v_select(v_lt(x, v_set1(kLeast)), v_zero(), v_ldexp(v_add(e.r_part, v_set1(1.0f)), e.n));
 }
 
 // e^x - 1 while 2^n is finite: 2^n - 1 is exact where it matters.
