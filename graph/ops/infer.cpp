@@ -256,7 +256,14 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   const std::vector<std::string> names = d.symbols();
   // Sizes are not negative, whatever a file claims.
   std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
+  // A graph may have a thousand symbols: most of them differ from all names in their length or last character.
+  const auto bit_of = [](const std::string& name) {
+    return uint64_t{1} << (name.empty() ? 0 : (name.size() * 16 + static_cast<unsigned char>(name.back())) % 64);
+  };
+  uint64_t bits = 0;
+  for (const std::string& name : names) bits |= bit_of(name);
   for (const Symbol& s : symbols) {
+    if ((bits & bit_of(s.name)) == 0) continue;
     const auto it = std::lower_bound(names.begin(), names.end(), s.name);
     if (it != names.end() && *it == s.name)
       ranges[static_cast<size_t>(it - names.begin())] = {std::max<int64_t>(s.min, 0), std::max<int64_t>(s.max, 0)};
