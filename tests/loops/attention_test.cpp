@@ -222,7 +222,7 @@ TEST_CASE("infinite value stays infinite in attention") {
           y = random_block(DType::bf16, {1, 1, rows, dv}, 0, true, random);
     set_element(DType::bf16, v.memory.data(), 7 * dv + 3, -INFINITY);
     const int64_t wide = rows * d, narrow = rows * dv;
-    const std::vector<int64_t> params = {1, 1, 1,      rows,   rows, wide,   wide,   d, wide,
+    const std::vector<int64_t> params = {1,    1, 1,      rows,   rows, wide,   wide,   d, wide,
                                          wide, d, narrow, narrow, dv,   narrow, narrow, dv};
     run_phases(kernels[run],
                {{const_cast<char*>(q.memory.data()), 0},

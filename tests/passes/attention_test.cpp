@@ -199,7 +199,8 @@ TEST_CASE("attention of products keeps its roundings to 16 bits where the score 
 
 TEST_CASE("rows that see nothing are NaN where a cast to 16 bits makes their mask infinite") {
   const auto empty_rows = [](const std::string& masked, const std::string& dtype) {
-    Graph graph = parse(fmt::format(R"(graph(%q: {1}[2, 4, 8], %kt: {1}[2, 8, 5], %v: {1}[2, 5, 8], %hidden: bool[4, 5]) {{
+    Graph graph =
+        parse(fmt::format(R"(graph(%q: {1}[2, 4, 8], %kt: {1}[2, 8, 5], %v: {1}[2, 5, 8], %hidden: bool[4, 5]) {{
   %p = aten.matmul.default(%q, %kt) : {1}[2, 4, 5]
   %f = aten.to.dtype(%p, dtype = {0}) : {0}[2, 4, 5]
   %m = aten.masked_fill.Scalar(%f, %hidden, -3.3895313892515355e+38) : {0}[2, 4, 5]
@@ -209,7 +210,7 @@ TEST_CASE("rows that see nothing are NaN where a cast to 16 bits makes their mas
   return %y
 }}
 )",
-                                    masked, dtype));
+                          masked, dtype));
     REQUIRE(run_passes(graph, {}).ok());
     REQUIRE(count_op(graph, "qcg.attention") == 1);
     const std::string text = print_graph(graph);

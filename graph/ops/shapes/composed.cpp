@@ -156,7 +156,7 @@ Result<Types> infer_attention(const OpArgs& a) {
     if (rank < 2 || t->shape.size() != rank || t->dtype != q.dtype)
       return a.fail(name, fmt::format("{} does not fit {}", describe(*t), describe(q)));
   QCG_CHECK(same_k(a, "key", q.shape.back(), k.shape.back()));
-  if (const Dim &rows = k.shape[rank - 2], &others = v.shape[rank - 2]; !(rows == others)) {
+  if (const Dim& rows = k.shape[rank - 2], &others = v.shape[rank - 2]; !(rows == others)) {
     if (rows.is_constant() && others.is_constant())
       return a.fail("value", fmt::format("{} has another number of rows than {}", describe(v), describe(k)));
     return a.unsupported("value", fmt::format("attention of {} keys and {} values", rows.str(), others.str()),
