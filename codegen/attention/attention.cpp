@@ -76,11 +76,14 @@ V reader_of(const AttentionProblem& p, const Expr& e, bool integers, Isa isa) {
   return v;
 }
 
-// Tensor cores of CUDA multiply 16-bit floats; the sums of a tile of rows fit the registers up to 128 elements.
+// AMX multiplies bf16, tensor cores of CUDA any 16-bit floats; their sums of a tile of rows fit the registers up to 128
+// elements.
 bool has_tiles(const AttentionProblem& p, Isa isa) {
+  if (p.key != p.query || p.value != p.query) return false;
+  if (isa == Isa::amx) return p.query == DType::bf16;
   const auto fits = [](int64_t size) { return size > 0 && size <= 128 && size % 16 == 0; };
   return (isa == Isa::sm_80 || isa == Isa::sm_90a) && (p.query == DType::bf16 || p.query == DType::f16) &&
-         p.key == p.query && p.value == p.query && fits(p.size) && fits(p.value_size);
+         fits(p.size) && fits(p.value_size);
 }
 
 Status check_casts(const Expr& e) {
@@ -121,14 +124,13 @@ Result<std::string> render_attention(const AttentionProblem& p, Isa isa, std::st
   v["by_head"] = p.mask && mask_by_head(p);
   v["mask"] = p.mask ? reader_of(p, *p.mask, mask_in_integers(p), isa) : V();
   v["empty"] = kEmptyRows[static_cast<size_t>(p.empty)];
-  const bool pairs = p.query == DType::bf16 && p.key == DType::bf16;
-  v["pairs"] = pairs && (isa == Isa::avx512bf16 || isa == Isa::amx);
+  v["pairs"] = p.query == DType::bf16 && p.key == DType::bf16 && (isa == Isa::avx512bf16 || isa == Isa::amx);
   // Accumulators fill the registers: 24 zmm, 12 of 16 ymm, 8 of 16 xmm (a portable vector is two).
   v["mr"] = isa == Isa::portable ? 4 : 6;
   v["nv"] = isa == Isa::portable ? 1 : isa_info(isa).vector_bytes == 64 ? 4 : 2;
-  const bool amx = isa == Isa::amx && pairs && p.value == DType::bf16;
-  v["tiles"] = amx || has_tiles(p, isa);
-  if (amx) v["header"] = "gemm_amx.h";
+  const bool tiles = has_tiles(p, isa);
+  v["tiles"] = tiles;
+  if (tiles && !on_device(isa)) v["header"] = "gemm_amx.h";
   if (on_device(isa)) {
     const size_t params = kFirstOperand + p.operands.size() * kOperandAxes + static_cast<size_t>(p.sizes);
     add_device_context(v, 4 + p.operands.size(), params, attention_launch(p, isa).threads);

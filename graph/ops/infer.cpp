@@ -256,7 +256,7 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   const std::vector<std::string> names = d.symbols();
   // Sizes are not negative, whatever a file claims.
   std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
-  // A graph may have a thousand symbols: most of them differ from all names in their length or last character.
+  // A graph may have a thousand symbols. Most differ from every name in length or last character: these compare no text.
   const auto bit_of = [](const std::string& name) {
     return uint64_t{1} << (name.empty() ? 0 : (name.size() * 16 + static_cast<unsigned char>(name.back())) % 64);
   };

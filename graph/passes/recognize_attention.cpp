@@ -67,7 +67,7 @@ struct Mask {
 };
 
 // where(c, x, -inf) is x where c sees it, where(c, -inf, x) the other way round; among the terms of a sum, too. Casts of
-// floats around them change nothing but what a hidden element had: the smallest f32 is -inf in 16 bits.
+// floats around them change nothing but the score of a hidden element: the lowest finite f32 becomes -inf in bf16.
 std::optional<Mask> take_mask(Expr& e) {
   if (e.kind == ExprKind::cast && is_floating(e.dtype)) {
     auto mask = take_mask(e.args[0]);

@@ -107,7 +107,7 @@ class LinearFinder {
     return product(rows) == product(graph_.value(graph_.nodes[root].outputs[0]).shape);
   }
 
-  // s8 * s8 can reach 2^31 from K = 131,072, u8 * s8 from 65,794; so can s8 less a zero point.
+  // s8 * s8 can reach 2^31 from K = 131,072. u8 * s8 can from 65,794, and so can (s8 - zero point) * s8.
   bool overflows_int32(const LinearSpec& spec) const {
     if (spec.group > 0 || (spec.scheme != Scheme::da8w8 && spec.scheme != Scheme::s8s8)) return false;
     const int64_t k = graph_.value(spec.weight).data.shape[1];

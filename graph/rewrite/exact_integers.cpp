@@ -17,7 +17,7 @@ double most_of_expr(const Expr& e, std::span<const double> ins) {
   std::vector<double> args;
   for (const Expr& arg : e.args) args.push_back(most_of_expr(arg, ins));
   if (*std::ranges::max_element(args) > ExactIntegers::kMost) return INFINITY;
-  if (e.kind == ExprKind::cast && e.dtype == DType::u8) return 255;  // so is -1
+  if (e.kind == ExprKind::cast && e.dtype == DType::u8) return 255;  // -1 wraps to 255
   if (e.kind == ExprKind::cast) return is_floating(e.dtype) ? INFINITY : e.dtype == DType::boolean ? 1 : args[0];
   if (e.function == "gt" || e.function == "ge") return 1;
   if (e.function == "add" || e.function == "sub") return args[0] + args[1];

@@ -1,5 +1,7 @@
 // Graphs at the edges: slices that reach past an axis, sums over nothing. Compiled, run and compared with the oracle,
 // or refused with the place and a remedy.
+#include <fmt/format.h>
+
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -441,6 +443,28 @@ TEST_CASE("a product of integers whose sums could overflow is refused for that")
   CHECK(refused.err.find("at most 131071") != std::string::npos);
   const Run taken = run(131071);
   CHECK_MESSAGE(taken.status == 0, taken.err);
+}
+
+TEST_CASE("a linear of activations with zero points whose integer sums could overflow is computed as floats") {
+  const auto run = [](int k, std::vector<std::string> arguments) {
+    const std::string graph = fmt::format(R"(param @w: i8[2, {0}]
+param @s: f32[2]
+param @z: i64[2]
+graph(%x: i8[3, {0}], %scales: f32[3, 1], %zeros: i8[3, 1]) {{
+  %a = quantized_decomposed.dequantize_per_token.default(%x, %scales, %zeros, quant_min = -128, quant_max = 127, dtype = i8, output_dtype = f32) : f32[3, {0}]
+  %b = quantized_decomposed.dequantize_per_channel.default(@w, @s, @z, axis = 0, quant_min = -128, quant_max = 127, dtype = i8) : f32[2, {0}]
+  %y = aten.linear.default(%a, %b) : f32[3, 2]
+  return %y
+}}
+)",
+                                          k);
+    Run out = run_on(graph, arguments);
+    CHECK_MESSAGE(out.status == 0, out.err);
+    return out.out;
+  };
+  CHECK(run(65793, {"explain", "--weights", "random:1"}).find("da8w8") != std::string::npos);
+  CHECK(run(65794, {"explain", "--weights", "random:1"}).find("da8w8") == std::string::npos);
+  run(65794, {"check", "--weights", "random:1"});
 }
 
 TEST_CASE("the extreme of no elements is refused, or not read where only the run knows") {

@@ -92,8 +92,8 @@ class KernelSet {
     REQUIRE_MESSAGE(cxx.ok(), "no compiler");
     std::map<Isa, CompileJob> jobs;
     for (size_t i = 0; i < entries_.size(); ++i) {
-      CompileJob& job = jobs[entries_[i].isa];
       const Isa isa = entries_[i].isa;
+      CompileJob& job = jobs[isa];
       if (job.sources.empty()) job = isa == Isa::amx && emulates_amx() ? new_emulated_job(*cxx) : new_job(*cxx, isa);
       job.sources[0].text += fmt::format("namespace k{} {{\n{}}}\n", i, entries_[i].text);
     }

@@ -217,7 +217,7 @@ TEST_CASE("rows that see nothing are NaN where a cast to 16 bits makes their mas
     return text.find("\"nan\"") != text.npos ? "nan" : text.find("\"mean\"") != text.npos ? "mean" : "zero";
   };
   CHECK(empty_rows("f32", "f16") == std::string("nan"));
-  CHECK(empty_rows("f32", "bf16") == std::string("mean"));  // the smallest bf16
+  CHECK(empty_rows("f32", "bf16") == std::string("mean"));  // the lowest bf16, finite in both
   CHECK(empty_rows("bf16", "bf16") == std::string("mean"));
   CHECK(empty_rows("f32", "f32") == std::string("mean"));
 }
