@@ -41,8 +41,8 @@ TEST_CASE("reductions over the middle axis") {
     for (const ReduceProblem& p : problems)
       runs.push_back({kernels.add(isa, [&](auto symbol) { return render_reduce(p, isa, symbol); }), isa, &p});
   kernels.build();
-  const std::vector<int64_t> shapes[] = {{0, 3, 1},    {1, 1, 1},   {3, 7, 1}, {2, 64, 1}, {5, 67, 1},
-                                         {2, 4099, 1}, {300, 9, 1}, {2, 5, 3}, {3, 4, 33}, {1, 2, 16}};
+  const std::vector<int64_t> shapes[] = {{0, 3, 1},   {1, 1, 1}, {3, 7, 1},  {2, 64, 1}, {5, 67, 1},   {2, 4099, 1},
+                                         {300, 9, 1}, {2, 5, 3}, {3, 4, 33}, {1, 2, 16}, {2, 300, 35}, {1, 135, 150}};
   for (const Run& run : runs)
     for (const auto& s : shapes)
       for (const bool at_end : {false, true}) {
@@ -70,7 +70,9 @@ TEST_CASE("reductions over the middle axis") {
             const double got = get_element(run.p->output, y.data(), o * s[2] + j);
             const double rounding =
                 is_floating(run.p->output) ? unit(run.p->output) * std::fabs(want) + (op == "prod" ? sums : 0) : 0;
-            if (!(std::fabs(got - want) <= bound + rounding)) FAIL("[", o, ", ", j, "] is ", got, ", not ", want);
+            const bool same = got == round_to(run.p->output, want);  // infinity beyond the range of f16
+            if (!same && !(std::fabs(got - want) <= bound + rounding))
+              FAIL("[", o, ", ", j, "] is ", got, ", not ", want);
           }
       }
 }
