@@ -115,11 +115,23 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
   return int(std::clamp<int64_t>(std::min(wanted, count_items(p, 1) / 64), 1, 64));
 }
 
+constexpr int64_t kItems = 32, kFewestTiles = 4;  // items of a product of many rows, row tiles of an item
+
+// Panels of an item that passes over all of K: as many as stay in L2 where there are rows enough for `kItems`. Results of
+// two panels are neighbours in every row, and it is slow if two cores write these: with one panel of an item, 12544 x 96 x
+// 16 takes two threads 1.08 ms, as long as one thread, and 0.51 ms with all three.
+int panels_of_rows(const GemmShape& shape, int64_t m) {
+  constexpr int64_t kWeights = 256 << 10;
+  if (m <= kManyM) return 1;
+  const int64_t row_blocks = std::min(kItems, m / (kFewestTiles * shape.mr));
+  const int64_t most = std::max<int64_t>(1, kWeights / shape.panel.k_bytes(shape.panel.k_padded));
+  return int(std::clamp<int64_t>(count_items(shape.panel, 1) * row_blocks / kItems, 1, most));
+}
+
 // Most rows of an item; 0: all. Where panels are too few, work is split along rows as well: three items of one panel each
 // keep the second of two threads idle for a third of the time. A block that is unpacked once for all row tiles keeps its
 // rows together.
 int rows_of_item(const PanelLayout& p, const GemmSchedule& c, int64_t m) {
-  constexpr int64_t kItems = 32, kFewestTiles = 4;
   const int64_t rows = std::min<int64_t>(m, kRowsPerItem);
   const int most = m > kRowsPerItem ? kRowsPerItem : 0;
   if (m <= kManyM || c.unpacks_block || has_tiles(*c.microkernel)) return most;
@@ -219,7 +231,7 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule 
                 : is_worth_scaling(shape, m, b.unpacked) ? Scaling::weights
                                                          : Scaling::sums;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
-    c.panels_per_item = c.kc == 0 ? 1 : b.panels;
+    c.panels_per_item = c.kc == 0 ? panels_of_rows(shape, m) : b.panels;
     const auto same = [&](const GemmSchedule& o) {
       return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block &&
              (o.scaling == Scaling::rounded_weights) == (c.scaling == Scaling::rounded_weights);
