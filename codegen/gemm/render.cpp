@@ -33,7 +33,7 @@ void add_tile_picture(const GemmShape& shape, Add add) {
   add(fmt::format("         +{0}+{0}+", "--------"));
   for (int t = 0; t < shape.mr / 16; ++t)
     add(fmt::format(" 16 rows |  C {}   |  C {}   |  += A {} x B 6, B 7: {} k a step", 2 * t, 2 * t + 1, 4 + t,
-                    16 * shape.compute.kd));
+                    shape.tile_units * shape.compute.kd));
   add(fmt::format("         +{0}+{0}+", "--------"));
 }
 

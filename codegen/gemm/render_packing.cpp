@@ -30,7 +30,7 @@ ScaleForm scale_form(const GemmShape& shape) {
 void add_group_sums(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   static constexpr std::string_view kNames[] = {"none", "raised", "sums", "pairs", "wide"};
-  out["corrections"] = kNames[size_t(panel.corrections)];
+  out["corrections"] = kNames[size_t(shape.corrections())];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
   out["x_words"] = shape.x_words();

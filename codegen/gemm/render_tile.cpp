@@ -26,7 +26,7 @@ std::string start_of_slice(const GemmShape& shape, int v, int slice, int row) {
 // of the group. To begin the sum with it instead of with zero would save the addition, yet takes 4 % longer on Zen 5.
 std::string correction_of(const GemmShape& shape, int v, std::string_view row) {
   const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
-  switch (shape.panel.corrections) {
+  switch (shape.corrections()) {
     case Corrections::none: break;
     case Corrections::raised: return x;
     case Corrections::sums:
@@ -178,7 +178,7 @@ std::vector<V> dots_of(const GemmShape& shape, const Tile& tile) {
 
 // What a row's sum of a group is, in the numbers of its activations.
 std::string sum_of(const GemmShape& shape, int r, int v) {
-  if (shape.panel.corrections != Corrections::none)
+  if (shape.corrections() != Corrections::none)
     return fmt::format("vi_add({}, {})", acc(0, r, v), correction_of(shape, v, std::to_string(r)));
   if (!shape.sliced) return acc(0, r, v);
   std::vector<std::string> parts;
@@ -237,12 +237,12 @@ V unpacked_rows(const GemmShape& shape) {
   const int units = std::max(1, panel.kind->k_step / shape.compute.kd),
             unit_bytes = panel.nr * shape.compute.kd * panel.kind->bits / 8;
   for (int u = 0; u < units; ++u)
-    for (int v = 0; v < shape.nv; ++v)
-      out.push_back(
-          V::dict({{"units", units},
-                   {"to", u * 128 + v * 64},
-                   {"code", weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
-                                   fmt::format("w + r * {} + {}", unit_bytes, v * shape.vector_bytes()), v)}}));
+    for (int v = 0; v < shape.nv; ++v) {
+      std::string code = weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
+                                fmt::format("w + r * {} + {}", unit_bytes, v * shape.vector_bytes()), v);
+      if (shape.lowers_weights()) code = fmt::format("vi_sub_bytes({}, {})", code, panel.kind->raised);
+      out.push_back(V::dict({{"units", units}, {"to", u * 128 + v * 64}, {"code", code}}));
+    }
   return V::from_items(std::move(out));
 }
 
@@ -276,29 +276,36 @@ void add_tile_registers(const GemmShape& shape, V& out) {
     return V::dict({{"load", true}, {"tile", tile}, {"from", from}, {"at", at}, {"stride", stride}});
   };
   const auto dot = [](int c, int a, int b) { return V::dict({{"load", false}, {"tile", c}, {"a", a}, {"b", b}}); };
+  const int units = shape.tile_units, row = units * 4;
   std::vector<V> c_tiles, products;
   for (int t = 0; t < shape.mr / 16 * 2; ++t)
     c_tiles.push_back(V::dict({{"tile", t}, {"at", t / 2 * 16 * panel.nr * 4 + t % 2 * 64}}));
   if (shape.mr == 16)
-    products = {load(4, "x", 0, 64), load(6, "b", 0, 128), dot(0, 4, 6), load(6, "b", 64, 128), dot(1, 4, 6)};
+    products = {load(4, "x", 0, row), load(6, "b", 0, 128), dot(0, 4, 6), load(6, "b", 64, 128), dot(1, 4, 6)};
   else
-    products = {load(4, "x", 0, 64),  load(5, "x", 16 * 16, 64),
+    products = {load(4, "x", 0, row), load(5, "x", 16 * units, row),
                 load(6, "b", 0, 128), load(7, "b", 64, 128),
                 dot(0, 4, 6),         dot(1, 4, 7),
                 dot(2, 5, 6),         dot(3, 5, 7)};
-  const int step = 16 * shape.compute.kd;
+  const int step = units * shape.compute.kd;
   const int64_t last = panel.group_k(panel.groups - 1);
   out["c_tiles"] = V::from_items(std::move(c_tiles));
-  std::vector<V> corrections;
-  for (int v = 0; v < shape.nv; ++v) corrections.push_back(V(correction_of(shape, v, "r")));
+  std::vector<V> corrections;  // of the eight rows that are scaled at once
+  for (int r = 0; r < 8; ++r) {
+    std::vector<V> of_row;
+    for (int v = 0; v < shape.nv; ++v) of_row.push_back(V(correction_of(shape, v, std::to_string(r))));
+    corrections.push_back(V::from_items(std::move(of_row)));
+  }
   out["group_corrections"] = V::from_items(std::move(corrections));
+  out["groups_at_once"] = shape.groups_at_once();
   out["products"] = V::from_items(std::move(products));
-  out["tile_dot"] = shape.compute.integer ? "tile_dp_sud" : "tile_dp_bf16";
+  out["tile_dot"] = !shape.compute.integer ? "tile_dp_bf16" : shape.lowers_weights() ? "tile_dp_ssd" : "tile_dp_sud";
+  out["tile_units"] = units;
   out["unpack"] = unpacked_rows(shape);
   out["has_tail"] = panel.group_padded % step != 0 || last % step != 0;
   out["units_per_count"] = shape.k_iteration / shape.compute.kd;
   out["groups_per_step"] = shape.groups_per_step;
-  out["packed_unit_bytes"] = panel.k_bytes(step) / 16;
+  out["packed_unit_bytes"] = panel.k_bytes(step) / units;
   std::vector<V> tiles;
   for (const bool unpacks : {false, true}) {
     if (unpacks && !shape.first_tile_unpacks()) continue;
@@ -308,7 +315,7 @@ void add_tile_registers(const GemmShape& shape, V& out) {
                              {"unpacks", unpacks},
                              {"reads_block", of_block},
                              {"by_groups", shape.loops_over_groups(of_block)},
-                             {"step_bytes", of_block ? 16 * panel.nr * 4 : panel.k_bytes(step)}}));
+                             {"step_bytes", of_block ? units * panel.nr * 4 : panel.k_bytes(step)}}));
   }
   out["tiles"] = V::from_items(std::move(tiles));
   out["fetches_per_step"] = shape.next_lines() * (step / shape.k_iteration);

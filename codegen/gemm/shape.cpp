@@ -46,6 +46,7 @@ GemmShape::GemmShape(const Problem& p, const GemmSchedule& c)
   while (units > 1 && !(divides(panel.group_padded) && divides(panel.group_k(panel.groups - 1)))) units /= 2;
   k_iteration = !compute.tiles && mr * slices * nv > 8 && used_step <= 4 ? 4 : 8;
   k_iteration = std::max(k_iteration, units * compute.kd);
+  if (compute.tiles && sums_groups()) tile_units = int(std::min<int64_t>(tile_units, panel.group_padded / compute.kd));
   ordered = panel.kind->is_shuffled() && compute.kd < 4;
   const int64_t step = pad_activations(1);
   if (has_group_scales() && scales_weights() && step % panel.group_padded == 0)
@@ -55,7 +56,7 @@ GemmShape::GemmShape(const Problem& p, const GemmSchedule& c)
 }
 
 int64_t GemmShape::pad_activations(int64_t k) const {
-  const int64_t step = compute.tiles ? 16 * compute.kd : 1;
+  const int64_t step = compute.tiles ? tile_units * compute.kd : 1;
   return (k + step - 1) / step * step;
 }
 
@@ -136,8 +137,8 @@ int64_t GemmShape::next_lines() const {
 int GemmShape::x_words() const {
   // A correction of each slice, 2^e, and where there are offsets the sum of activations.
   if (sliced) return slices + 1 + (panel.has_offset && slices > 1 ? 1 : 0);
-  if (panel.corrections == Corrections::wide) return 2;
-  return panel.corrections != Corrections::none || (panel.has_offset && !rounds_weights()) ? 1 : 0;
+  if (corrections() == Corrections::wide) return 2;
+  return corrections() != Corrections::none || (panel.has_offset && !rounds_weights()) ? 1 : 0;
 }
 
 GemmShape GemmShape::of_layer() const {

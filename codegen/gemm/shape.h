@@ -55,11 +55,12 @@ struct GemmShape {
   int used_step = 1;     // k of one step of weights, at least those of one instruction
   int units = 1;         // of one dot: the instruction's, or as many as divide every group
   int k_iteration = 8;   // k of one iteration of the inner loop
+  int tile_units = 16;   // of a product of tiles: fewer where groups have fewer and their sums are finished one by one
   int groups_per_step =
       1;  // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
 
-  // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros,
+  // Tiles multiply `tile_units` at a time: activations of groups that do not share them are padded to that with zeros,
   // weights are not.
   int64_t pad_activations(int64_t k) const;
   bool has_groups() const { return groups != Groups::none; }
@@ -69,6 +70,9 @@ struct GemmShape {
   bool rounds_weights() const { return schedule.scaling == Scaling::rounded_weights; }
   // Whether each group's sum is finished on its own.
   bool sums_groups() const { return has_groups() && !scales_weights(); }
+  // Groups whose sums wait until tiles scale them together: results are loaded and stored once for all of them. They
+  // take 8 KiB.
+  int groups_at_once() const { return (8 << 10) / (mr * panel.nr * 4); }
   // Units that so many k of a row are packed to.
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
   // Whether the scales of weights round nothing if weights take them as they are unpacked.
@@ -124,8 +128,18 @@ struct GemmShape {
   bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && !sliced); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
+  // Whether integers are lowered again as they are unpacked, because tiles multiply signed bytes as well. A header with
+  // zero points holds what weights are raised by, too.
+  bool lowers_weights() const {
+    return compute.tiles && compute.integer && panel.kind->bits < 8 &&
+           (panel.corrections == Corrections::raised || panel.corrections == Corrections::sums);
+  }
   // What weights have become larger by when an unsigned operand of an instruction holds them.
-  int raised() const { return panel.kind->bits == 8 && sliced ? 128 : panel.kind->raised; }
+  int raised() const { return lowers_weights() ? 0 : panel.kind->bits == 8 && sliced ? 128 : panel.kind->raised; }
+  // How the sum of a group is corrected.
+  Corrections corrections() const {
+    return lowers_weights() && panel.corrections == Corrections::raised ? Corrections::none : panel.corrections;
+  }
   // Iterations of group g, as an expression.
   std::string group_steps() const;
   // Of one step of weights, the columns of one vector.

@@ -9,6 +9,8 @@
 //     A 5    |  C 2  |  C 3  |   tile_dp_bf16<0, 4, 6>();   // C 0 += A 4 x B 6
 //            +-------+-------+
 //
+// A row of A has fewer units, and B as many rows, where a group has fewer than 16: padding would be loaded like weights.
+//
 // With -DQCG_EMULATE_AMX the same names work on arrays, with the instructions' order of rounding, so that kernels can be
 // checked where there are no tiles.
 //
@@ -22,7 +24,7 @@
 #if defined(QCG_EMULATE_AMX)
 
 struct EmulatedTiles {
-  int rows = 0;  // of results and activations; 0: not configured
+  int rows = 0, units = 0;  // rows of results and activations, 0: not configured; units of a row of activations
   uint8_t bytes[8][16][64];
 };
 static thread_local EmulatedTiles emulated_tiles;
@@ -33,9 +35,11 @@ QCG_INLINE uint8_t (&tile_bytes())[16][64] {
   return emulated_tiles.bytes[T];
 }
 template <int T>
-QCG_INLINE int tile_rows() { return T < 6 ? emulated_tiles.rows : 16; }
-QCG_INLINE void tile_config(int64_t m) {
-  emulated_tiles.rows = m < 16 ? (int)m : 16;
+QCG_INLINE int tile_rows() { return T < 6 ? emulated_tiles.rows : emulated_tiles.units; }
+template <int T>
+QCG_INLINE unsigned long tile_row_bytes() { return T == 4 || T == 5 ? emulated_tiles.units * 4 : 64; }
+QCG_INLINE void tile_config(int64_t m, int units) {
+  emulated_tiles.rows = m < 16 ? (int)m : 16, emulated_tiles.units = units;
   __builtin_memset(emulated_tiles.bytes, 0, sizeof emulated_tiles.bytes);
 }
 QCG_INLINE void tile_release() { emulated_tiles.rows = 0; }
@@ -44,11 +48,13 @@ QCG_INLINE void tile_zero() { __builtin_memset(tile_bytes<T>(), 0, 1024); }
 template <int T>
 QCG_INLINE void tile_load(const void* p, int64_t stride) {
   tile_zero<T>();
-  for (int r = 0; r < tile_rows<T>(); ++r) __builtin_memcpy(tile_bytes<T>()[r], (const uint8_t*)p + r * stride, 64);
+  for (int r = 0; r < tile_rows<T>(); ++r)
+    __builtin_memcpy(tile_bytes<T>()[r], (const uint8_t*)p + r * stride, tile_row_bytes<T>());
 }
 template <int T>
 QCG_INLINE void tile_store(void* p, int64_t stride) {
-  for (int r = 0; r < tile_rows<T>(); ++r) __builtin_memcpy((uint8_t*)p + r * stride, tile_bytes<T>()[r], 64);
+  for (int r = 0; r < tile_rows<T>(); ++r)
+    __builtin_memcpy((uint8_t*)p + r * stride, tile_bytes<T>()[r], tile_row_bytes<T>());
 }
 
 // Denormals are zeros going in and coming out, whatever MXCSR says.
@@ -68,7 +74,7 @@ inline float tile_float(uint32_t bits) {
 inline void emulate_dp_bf16(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
   for (int m = 0; m < rows; ++m) {
     float even[16] = {}, odd[16] = {};
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < emulated_tiles.units; ++k) {
       uint32_t x, w[16];
       __builtin_memcpy(&x, a[m] + 4 * k, 4);
       __builtin_memcpy(w, b[k], 64);
@@ -86,19 +92,27 @@ inline void emulate_dp_bf16(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[1
 template <int C, int A, int B>
 QCG_INLINE void tile_dp_bf16() { emulate_dp_bf16(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
 
-// TDPBSUD: four products of a signed byte of A and an unsigned byte of B, added modulo 2^32.
-inline void emulate_dp_sud(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
+// TDPBSUD and TDPBSSD: four products of a signed byte of A and an unsigned or signed byte of B, added modulo 2^32.
+template <typename Weight>
+inline void emulate_dp_bytes(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
   for (int m = 0; m < rows; ++m) {
     uint32_t sum[16];
     __builtin_memcpy(sum, c[m], 64);
-    for (int k = 0; k < 16; ++k)
+    for (int k = 0; k < emulated_tiles.units; ++k)
       for (int n = 0; n < 16; ++n)
-        for (int j = 0; j < 4; ++j) sum[n] += (uint32_t)((int32_t)(int8_t)a[m][4 * k + j] * (int32_t)b[k][4 * n + j]);
+        for (int j = 0; j < 4; ++j)
+          sum[n] += (uint32_t)((int32_t)(int8_t)a[m][4 * k + j] * (int32_t)(Weight)b[k][4 * n + j]);
     __builtin_memcpy(c[m], sum, 64);
   }
 }
 template <int C, int A, int B>
-QCG_INLINE void tile_dp_sud() { emulate_dp_sud(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
+QCG_INLINE void tile_dp_sud() {
+  emulate_dp_bytes<uint8_t>(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>());
+}
+template <int C, int A, int B>
+QCG_INLINE void tile_dp_ssd() {
+  emulate_dp_bytes<int8_t>(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>());
+}
 
 #else
 
@@ -110,10 +124,13 @@ struct alignas(64) TileConfig {
 // Tiles of results and activations have as many rows as there are, up to 16: a product takes about a cycle per row. Threads
 // keep no tiles between calls: tile registers belong to nobody across a call, and a released configuration is what the
 // operating system need not save.
-QCG_INLINE void tile_config(int64_t m) {
+QCG_INLINE void tile_config(int64_t m, int units) {
   TileConfig config = {};
   config.palette = 1;
-  for (int t = 0; t < 8; ++t) config.row_bytes[t] = 64, config.rows[t] = t < 6 && m < 16 ? (uint8_t)m : 16;
+  for (int t = 0; t < 8; ++t) {
+    config.row_bytes[t] = t == 4 || t == 5 ? units * 4 : 64;
+    config.rows[t] = t >= 6 ? units : m < 16 ? (uint8_t)m : 16;
+  }
   asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 QCG_INLINE void tile_release() { asm volatile("tilerelease" : : : "memory"); }
@@ -129,19 +146,21 @@ QCG_INLINE void tile_store(void* p, int64_t stride) {
 }
 template <int C, int A, int B>
 QCG_INLINE void tile_dp_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B)); }
-// A signed (activations), B unsigned (weights xor 0x80).
+// A signed (activations), B unsigned (weights xor 0x80) or signed.
 template <int C, int A, int B>
 QCG_INLINE void tile_dp_sud() { asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B)); }
+template <int C, int A, int B>
+QCG_INLINE void tile_dp_ssd() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B)); }
 
 #endif
 
-// Weight units [0, rows) of 32 columns at w into a buffer of 16 x 128 bytes, zeros behind them: what lies behind the last
-// unit of a segment or group is something else, and as bf16 it could be NaN.
-QCG_INLINE void tile_clear_rows(uint8_t* b, int64_t rows) {
-  if (rows < 16) __builtin_memset(b + rows * 128, 0, (unsigned long)(16 - rows) * 128);
+// Weight units [0, rows) of 32 columns at w into a buffer of `units` x 128 bytes, zeros behind them: what lies behind the
+// last unit of a segment or group is something else, and as bf16 it could be NaN.
+QCG_INLINE void tile_clear_rows(uint8_t* b, int64_t rows, int64_t units) {
+  if (rows < units) __builtin_memset(b + rows * 128, 0, (unsigned long)(units - rows) * 128);
 }
-QCG_INLINE const uint8_t* tile_pad_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
+QCG_INLINE const uint8_t* tile_pad_rows(uint8_t* b, const uint8_t* w, int64_t rows, int64_t units) {
   __builtin_memcpy(b, w, (unsigned long)rows * 128);
-  tile_clear_rows(b, rows);
+  tile_clear_rows(b, rows, units);
   return b;
 }

@@ -21,13 +21,14 @@
 namespace {
 
 constexpr int MR = 16, NR = 32;
-constexpr int64_t UNITS = 16;  // of packed activations per row; 4 k each, a multiple of 16
+constexpr int64_t UNITS = 16;  // of packed activations per row; 4 k each, a multiple of STEP
 constexpr int64_t TILE = MR * NR;
+constexpr int STEP = 16;  // units that one product of tiles multiplies
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 
 
-// Phase 0: activations of one row tile, [unit / 16][row][unit % 16]: every 16 rows of it are an A tile.
+// Phase 0: activations of one row tile, [unit / STEP][row][unit % STEP]: every 16 rows of it are an A tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
@@ -36,7 +37,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
-      for (int64_t u = 0; u < UNITS; u += 16) __builtin_memset(dst + u * MR + r * 16, 0, 64);
+      for (int64_t u = 0; u < UNITS; u += STEP) __builtin_memset(dst + u * MR + r * STEP, 0, STEP * 4);
       row_sums[i] = 0;
       continue;
     }
@@ -45,7 +46,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       pack_s8_i8(row + 0, x, 64);
     }
     row_sums[i] = sum_elements(row, 64);
-    for (int64_t u = 0; u < UNITS; u += 16) __builtin_memcpy(dst + u * MR + r * 16, (const qcg_unit*)row + u, 64);
+    for (int64_t u = 0; u < UNITS; u += STEP) __builtin_memcpy(dst + u * MR + r * STEP, (const qcg_unit*)row + u, STEP * 4);
   }
 }
 
@@ -60,7 +61,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   }
   {
     const int64_t units = count * 2;
-    for (int64_t u = 0; u < units; u += 16) {
+    for (int64_t u = 0; u < units; u += STEP) {
       const uint8_t* const b = w;
       // The share of this row tile in the next block is a line or two per step where there are many row tiles.
       const uint8_t* const fetched = next + next_step * 16;
@@ -73,7 +74,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_sud<0, 4, 6>();
       tile_load<6>(b + 64, 128);
       tile_dp_sud<1, 4, 6>();
-      x += 16 * MR;
+      x += STEP * MR;
       w += 2048;
     }
   }
@@ -153,7 +154,7 @@ void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void*
     return;
   }
   const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
-  tile_config(call->params[0]);
+  tile_config(call->params[0], STEP);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
     const int64_t count = tiles - t0 < block ? tiles - t0 : block;
