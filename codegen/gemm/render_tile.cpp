@@ -290,13 +290,15 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   const int step = units * shape.compute.kd;
   const int64_t last = panel.group_k(panel.groups - 1);
   out["c_tiles"] = V::from_items(std::move(c_tiles));
-  std::vector<V> corrections;  // of the eight rows that are scaled at once
-  for (int r = 0; r < 8; ++r) {
+  constexpr int kRowsAtOnce = 8;  // whose sums are scaled together: 16 vectors of results
+  std::vector<V> corrections;
+  for (int r = 0; r < kRowsAtOnce; ++r) {
     std::vector<V> of_row;
     for (int v = 0; v < shape.nv; ++v) of_row.push_back(V(correction_of(shape, v, std::to_string(r))));
     corrections.push_back(V::from_items(std::move(of_row)));
   }
   out["group_corrections"] = V::from_items(std::move(corrections));
+  out["rows_at_once"] = kRowsAtOnce;
   out["groups_at_once"] = shape.groups_at_once();
   out["products"] = V::from_items(std::move(products));
   out["tile_dot"] = !shape.compute.integer ? "tile_dp_bf16" : shape.lowers_weights() ? "tile_dp_ssd" : "tile_dp_sud";

@@ -60,8 +60,8 @@ struct GemmShape {
       1;  // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
 
-  // Tiles multiply `tile_units` at a time: activations of groups that do not share them are padded to that with zeros,
-  // weights are not.
+  // One product of tiles multiplies `tile_units` units. The activations of a group are padded to whole products with
+  // zeros, unless several groups share a product. Weights are not padded.
   int64_t pad_activations(int64_t k) const;
   bool has_groups() const { return groups != Groups::none; }
   bool has_group_scales() const { return groups == Groups::of_scales; }

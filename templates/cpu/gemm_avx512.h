@@ -46,8 +46,8 @@ QCG_INLINE bool all_zero(vf x) { return _mm512_test_epi32_mask(v_bits(x), vi_set
 // Codes of 4 bits as bytes: those in low nibbles, or those in high ones.
 template <bool HIGH>
 QCG_INLINE vi nibbles(vi w) { return vi_and(HIGH ? _mm512_srli_epi32(w, 4) : w, _mm512_set1_epi8(15)); }
-// Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi vi_sub_bytes(vi bytes, int each) { return _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)each)); }
+// Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 // Per column a pair of int16 for pair_dot: the sum of a group's weights, from p, and what every weight is raised by.
 QCG_INLINE vi sums_and(int raised, const uint8_t* p) {
